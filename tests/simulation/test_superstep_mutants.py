@@ -116,9 +116,9 @@ def workset_not_stored(patch: pytest.MonkeyPatch) -> None:
     """A snapshot has no workset."""
     leaves = SuperstepFeedback.barrier_leaves
 
-    def without(self: Any, checkpoint_id: int) -> None:
+    def without(self: Any, checkpoint_id: int, savepoint: bool) -> None:
         kept, self._fed = self._fed, {}
-        leaves(self, checkpoint_id)
+        leaves(self, checkpoint_id, savepoint)
         self._fed = kept
 
     patch.setattr(SuperstepFeedback, "barrier_leaves", without)

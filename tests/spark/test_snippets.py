@@ -39,6 +39,7 @@ PRINTED = {
     "class CountPerMinute": "",
     "supersteps_max=10": "",
     "class Least(ArrayStep)": "",
+    "def with_interest": "",
     "class Basket": SHOWN,
     "class Reading": "attic\n",
     "class Plate": "('b ab 12', 3)\n",

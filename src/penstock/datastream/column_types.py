@@ -12,9 +12,11 @@ from penstock.engine.plan.transformations import (
     DeployedTransformation,
     PartitionTransformation,
     SideOutputTransformation,
+    SuperstepsTransformation,
     Transformation,
     UnionTransformation,
 )
+from penstock.engine.runtime.operators.superstep_head import RESULT
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -95,6 +97,9 @@ def given_columns(stream: Transformation) -> RecordColumns | None:
         return stream.columns
     tag = stream.tag if isinstance(stream, SideOutputTransformation) else None
     operator = stream.inputs[0] if tag is not None else stream
+    if isinstance(operator, SuperstepsTransformation) and tag in (None, RESULT):
+        # Of a workset; the plan decides whether it travels as columns, too.
+        return given_columns(operator.inputs[0])
     return operator.operator.given_columns(tag) if isinstance(operator, DeployedTransformation) else None
 
 

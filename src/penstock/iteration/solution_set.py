@@ -11,14 +11,15 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.datastream.arguments import as_two_functions
+from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import KeyedCoProcessFunction
-from penstock.engine.state.keys import encode_key
+from penstock.datastream.keyed_stream import KeyedStream
+from penstock.engine.runtime.operators.solution_set import SolutionSetOperator
 
 E = TypeVar("E")
 W = TypeVar("W")
-_PLAIN = {int, str}
-"""The types of keys that are equal only if their classes are, too."""
 SOLUTION: OutputTag[Any] = OutputTag("(iteration) solution set")
 
 
@@ -61,14 +62,14 @@ class SolutionSet(Generic[E]):
         """
         if self._deferred_delta is not None:
             entries = self._initial.union(self._deferred_delta).key_by(self._key)
-            return entries.connect(messages.key_by(key)).process(_ReadEntries(function)).name("Solution set")
+            return _answered(entries, messages.key_by(key), _ReadEntries(function))
         if self.changes is not None:
             raise ValueError(
                 "a solution set is grouped with one stream of messages: union them, or begin the iteration with "
                 "iterate_delta(deferred=True)"
             )
         entries = self._initial.key_by(self._key)
-        self.changes = entries.connect(messages.key_by(key)).process(_Entries(function)).name("Solution set")
+        self.changes = _answered(entries, messages.key_by(key), _Entries(function))
         return self.changes
 
 
@@ -77,17 +78,21 @@ def last_entries(initial: DataStream[E], deltas: DataStream[E], key: Callable[[E
     return initial.key_by(key).connect(deltas.key_by(key)).process(_LastEntries()).name("Solution set at the end")
 
 
+def _answered(entries: KeyedStream[Any], messages: KeyedStream[Any], function: _ReadEntries) -> DataStream[Any]:
+    name, methods = "Solution set", ("process_element1", "process_element2")
+    first, second = as_two_functions(function, methods, KeyedCoProcessFunction)
+    operator = SolutionSetOperator(name, entries.key_selector, messages.key_selector, first, second)
+    return two_input_stream(name=name, stream1=entries, stream2=messages, operator=operator, output_type=None)
+
+
 class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
-    """Holds the entry of each key, and the messages to it in this superstep. Emits what the function returns."""
+    """Holds the entry of each key. Returns what the function returns for the messages of a superstep."""
 
     def __init__(self, function: Callable[[Any, Any, list[Any]], Any] | SolutionSetFunction) -> None:
         self._function = function
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._entry = runtime_context.get_state(ValueStateDescriptor("entry"))
-        # Not in state: where snapshots are taken, between two supersteps, no messages wait.
-        self._messages: dict[Any, tuple[int, list[Any]]] = {}
-        """By key: the superstep that takes them, and the messages."""
         function = self._function
         if isinstance(function, SolutionSetFunction):
             function.open(runtime_context)
@@ -103,46 +108,32 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
         self._entry.update(value)
 
     def process_element2(self, value: Any, ctx: Any) -> None:
-        key = ctx.get_current_key()
-        place = key if type(key) in _PLAIN else encode_key(key)
-        superstep = ctx.timestamp()
-        waiting = self._messages.get(place)
-        if waiting is not None and waiting[0] <= superstep:
-            waiting[1].append(value)
-            return
-        # One timer for all messages of the superstep. With slack, those of a later one may have come before.
-        self._messages[place] = superstep, [value] if waiting is None else [*waiting[1], value]
-        ctx.timer_service().register_event_time_timer(superstep)
+        raise AssertionError("the operator groups messages")
 
-    def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        key = ctx.get_current_key()
-        waiting = self._messages.pop(key if type(key) in _PLAIN else encode_key(key), None)
-        if waiting is None:
-            # With slack, an earlier superstep has taken them.
-            return
-        result = self._call(key, self._entry.value(), waiting[1])
-        if result is not None:
-            yield result
+    def co_group(self, key: Any, messages: list[Any], ctx: Any) -> Any:
+        """Answer the messages of a superstep to a key, which is the current one."""
+        return self._call(key, self._entry.value(), messages)
 
 
 class _Entries(_ReadEntries):
     """Makes what the function returns the new entry. Emits all entries when the iteration has ended."""
 
     def process_element1(self, value: Any, ctx: Any) -> None:
-        self._change(value, ctx)
+        self._entry.update(value)
+        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+
+    def co_group(self, key: Any, messages: list[Any], ctx: Any) -> Any:
+        before = self._entry.value()
+        changed = self._call(key, before, messages)
+        if changed is not None:
+            self._entry.update(changed)
+            if before is None:
+                # It fires when the iteration has ended: then the entry leaves.
+                ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+        return changed
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
-        if timestamp == MAX_TIMESTAMP:
-            yield SOLUTION, self._entry.value()
-            return
-        for changed in super().on_timer(timestamp, ctx):
-            self._change(changed, ctx)
-            yield changed
-
-    def _change(self, entry: Any, ctx: Any) -> None:
-        self._entry.update(entry)
-        # It fires when the iteration has ended: then each entry leaves.
-        ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
+        yield SOLUTION, self._entry.value()
 
 
 class _LastEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):

@@ -200,6 +200,10 @@ CHECKPOINT_MIN_PAUSE = option("execution.checkpointing.min-pause", DurationType(
 MAX_CONCURRENT_CHECKPOINTS = option("execution.checkpointing.max-concurrent-checkpoints", IntegerType(least=1), 1)
 """How many checkpoints may run at the same time."""
 
+CHECKPOINT_EACH_SUPERSTEP = option("penstock.checkpointing.each-superstep", BooleanType(), False)
+"""Whether supersteps of iterations over bounded streams wait for checkpoints, so that each has one: a restart then
+repeats at most one superstep that was complete."""
+
 TOLERABLE_FAILED_CHECKPOINTS = option("execution.checkpointing.tolerable-failed-checkpoints", IntegerType(least=0), 0)
 """How many checkpoints in a row may fail without failing the job."""
 

@@ -303,9 +303,11 @@ class Attempt:
 
     def drain(self) -> None:
         """End all sources at their present position."""
-        # Only sources: the end of their data reaches all other tasks in band, after the records.
+        # The end of their data reaches all other tasks in band, after the records. Heads of supersteps may wait for a
+        # checkpoint, and none begins from here on.
+        heads = self.graph.superstep_heads
         for vertex in self.vertices:
-            if vertex.is_source:
+            if vertex.is_source or vertex.id in heads:
                 for subtask in range(vertex.parallelism):
                     self.send(vertex.id, subtask, Drain())
 

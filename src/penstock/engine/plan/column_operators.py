@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.sink import SinkOperator
 from penstock.engine.runtime.operators.source import SourceOperator
+from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
 
 if TYPE_CHECKING:
@@ -21,6 +22,13 @@ def on_columns(operator: Operator, columns: RecordColumns) -> Operator | None:
     """
     make = _COUNTERPARTS.get(type(operator))
     return None if make is None else make(operator, columns)
+
+
+def superstep_head_on_columns(head: SuperstepHead, columns: RecordColumns) -> Operator:
+    """Return the head of an iteration whose workset is columns."""
+    from penstock.engine.runtime.columns.superstep_head import ColumnSuperstepHead
+
+    return ColumnSuperstepHead(head.name, head.rules, columns)
 
 
 # The imports are in the functions: programs on rows import nothing of columns.

@@ -8,13 +8,39 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from penstock.common.functions.field_timestamp import FieldTimestamp
-from penstock.engine.plan.column_operators import on_columns
+from penstock.engine.plan.column_operators import on_columns, superstep_head_on_columns
 from penstock.engine.plan.plan import Plan
 from penstock.engine.plan.stream_graph import StreamEdge, StreamNode
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
+from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
+
+
+def iterate_on_columns(plan: Plan) -> Plan:
+    """Let the workset of an iteration be columns, where its initial stream and what is fed back are the same columns.
+
+    That of an unbounded stream is rows, because it waits for supersteps as such.
+    """
+    nodes = dict(plan.nodes)
+    for id, node in plan.nodes.items():
+        head = node.operator
+        if type(head) is SuperstepHead and not head.follows and (columns := _workset_columns(plan, id)) is not None:
+            nodes[id] = dataclasses.replace(node, operator=superstep_head_on_columns(head, columns))
+    return plan if nodes == plan.nodes else dataclasses.replace(plan, nodes=nodes)
+
+
+def _workset_columns(plan: Plan, head: int) -> RecordColumns | None:
+    worksets = [edge for edge in plan.edges if edge.target == head and edge.gets_records]
+    given = [plan.nodes[edge.source].operator.given_columns(edge.tag) for edge in worksets]
+    first = given[0]
+    for edge, columns in zip(worksets, given, strict=True):
+        if first is None or columns is None or columns.names != first.names or not first.can_be(columns):
+            return None
+        if edge.feedback and not (columns.can_be_sent and edge.partitioner.carries_columns(columns)):
+            return None
+    return first
 
 
 def aggregate_before_exchanges(plan: Plan) -> Plan:

@@ -24,7 +24,7 @@ def order_columns(plan: Plan) -> Plan:
     for position, edge in enumerate(plan.edges):
         source, received = plan.nodes[edge.source], plan.nodes[edge.target].operator.columns_received
         given = source.operator.given_columns(edge.tag)
-        if given is None or received is None or given.names == received.names:
+        if given is None or received is None or given.names == received.names or not edge.gets_records:
             continue
         if sorted(given.names) != sorted(received.names) or not received.can_be(given.only(received.names)):
             continue
@@ -53,7 +53,8 @@ def convert_kinds_within_chains(plan: Plan) -> Plan:
 
 
 def _may_carry(edge: StreamEdge, columns: RecordColumns) -> bool:
-    return not edge.feedback and columns.can_be_sent and edge.partitioner.carries_columns(columns)
+    # The head of an asynchronous loop takes rows.
+    return columns.can_be_sent and edge.partitioner.carries_columns(columns)
 
 
 class _Conversions:
@@ -71,10 +72,16 @@ class _Conversions:
     def converted(self) -> Plan:
         """Return the plan with conversions; the plan itself if it needs none."""
         plan = self._plan
-        to_convert = {edge.target for edge in plan.edges if self._takes_columns(edge) and not self._fits(edge)}
+        to_convert = {
+            edge.target
+            for edge in plan.edges
+            if edge.gets_records and self._takes_columns(edge) and not self._fits(edge)
+        }
         for edge in plan.edges:
             given = self._given(edge)
-            if edge.target in to_convert:
+            if not edge.gets_records:
+                self._edges.append(edge)
+            elif edge.target in to_convert:
                 self._edges.append(self._to_columns(edge if given is None else self._to_rows(edge, given)))
             elif given is None:
                 self._edges.append(edge)

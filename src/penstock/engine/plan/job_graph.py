@@ -136,8 +136,13 @@ class JobGraph:
     @property
     def structured_loops(self) -> list[frozenset[int]]:
         """The loops that are structured iterations: they run in supersteps, and decide themselves when to end."""
-        heads = {edge.target for edge in self.edges if edge.stream_edge.role is not None}
+        heads = self.superstep_heads
         return [loop for loop in self.loops if not heads.isdisjoint(loop)]
+
+    @property
+    def superstep_heads(self) -> frozenset[int]:
+        """The vertices with the heads of structured iterations."""
+        return frozenset(edge.target for edge in self.edges if edge.stream_edge.role is not None)
 
     @property
     def widths(self) -> tuple[int, ...]:

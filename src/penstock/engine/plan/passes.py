@@ -9,6 +9,7 @@ from penstock.common.errors import ProgramError
 from penstock.engine.plan.automatic_columns import choose_columns
 from penstock.engine.plan.column_passes import (
     aggregate_before_exchanges,
+    iterate_on_columns,
     name_event_time,
     read_as_columns,
     run_on_rows,
@@ -65,6 +66,7 @@ def read_broadcasts_first(plan: Plan) -> Plan:
 PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
     STREAMING: (
         choose_columns,
+        iterate_on_columns,
         write_as_columns,
         aggregate_before_exchanges,
         order_columns,

@@ -88,6 +88,11 @@ class StreamEdge:
     event_time_field: str | None = None
     """The one of these columns whose values are the timestamps of the records, if any."""
 
+    @property
+    def gets_records(self) -> bool:
+        """Whether the target gets the records, and not only their number."""
+        return self.role is None or self.role.carries_records
+
 
 class StreamGraph:
     """Build the graph of a submission. Raises ProgramError for an invalid program."""

@@ -44,6 +44,10 @@ class Rows(msgspec.Struct, gc=False):
     def __len__(self) -> int:
         return len(self.values)
 
+    def untimed(self) -> Rows:
+        """Return the same records without timestamps."""
+        return Rows(self.values)
+
     def part(self, start: int, stop: int | None = None) -> Rows:
         """Return the records from `start` to `stop`."""
         timestamps = self.timestamps

@@ -136,7 +136,7 @@ class ChannelChecks:
         )
         state.sequence += 1
         for item in decode_items(row):
-            assert isinstance(item, (Rows, CheckpointBarrier, BeginOfSuperstep, EndOfSuperstep)), (
+            assert isinstance(item, (Rows, EncodedColumns, CheckpointBarrier, BeginOfSuperstep, EndOfSuperstep)), (
                 f"channel {channel}: {item} is fed back"
             )
             self._look_at(channel, state, item)
@@ -144,6 +144,10 @@ class ChannelChecks:
     def _timestamps(self, channel: SentChannel, chunk: Rows | EncodedColumns) -> Sequence[int] | None:
         if isinstance(chunk, Rows):
             return chunk.timestamps
+        if channel[0] not in self._edges:
+            # It is fed back.
+            assert chunk.timestamps is chunk.narrow_timestamps is None, f"channel {channel}: feedback has timestamps"
+            return None
         times = decoder(self._edges[channel[0]])(chunk).timestamps
         return None if times is None else times.tolist()
 

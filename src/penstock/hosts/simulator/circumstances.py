@@ -140,6 +140,8 @@ class Circumstances:
 
     savepoints_only: bool = False
     """Whether the job has no checkpoint interval: it restarts from the savepoints of its user. Never drawn."""
+    each_superstep: bool = False
+    """Whether supersteps wait for checkpoints, so that each has one. Never drawn: it needs an interval."""
     workers_most: int | None = None
     """The most workers of a level, which its slots share; None: each slot has its own. Never drawn."""
     has_directory: bool = True

@@ -135,6 +135,7 @@ class Workers:
             latency_interval_ms=circumstances.latency_interval_ms,
             reuses_objects=circumstances.reuses_objects,
             checkpointing=circumstances.has_interval,
+            each_superstep=circumstances.each_superstep,
             restore=effect.restored,
             workers=self._worker_counts(effect.graph.widths),
             claims=circumstances.claims,

@@ -49,6 +49,11 @@ def check_settings(configuration: Configuration) -> None:
         raise ConfigurationError(
             f"{options.UNALIGNED_CHECKPOINTS.key}: nothing is aligned in mode AT_LEAST_ONCE; leave one of the two out"
         )
+    if configuration.get(options.CHECKPOINT_EACH_SUPERSTEP) and checkpoint_interval_ms(configuration) is None:
+        raise ConfigurationError(
+            f"{options.CHECKPOINT_EACH_SUPERSTEP.key}: the job takes no checkpoints; "
+            f"set {options.CHECKPOINT_INTERVAL.key}"
+        )
     for option, instead in WITHOUT_EFFECT.items():
         if configuration.get(option) != option.default:
             _log.warning("%s has no effect: %s", option.key, instead)

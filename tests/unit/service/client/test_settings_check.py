@@ -57,6 +57,14 @@ def test_unaligned_and_at_least_once_exclude_each_other() -> None:
         check_settings(Configuration.from_dict(both))
 
 
+def test_a_checkpoint_of_each_superstep_needs_an_interval() -> None:
+    """A user would believe that supersteps are saved."""
+    each = {"penstock.checkpointing.each-superstep": "true"}
+    with pytest.raises(ConfigurationError, match=r"each-superstep: the job takes no checkpoints; set execution\.check"):
+        check_settings(Configuration.from_dict(each))
+    check_settings(Configuration.from_dict({**each, "execution.checkpointing.interval": "10ms"}))
+
+
 def test_settings_of_java_are_taken_and_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     """A PyFlink program that sets them would stop with an AttributeError, or seem to get what it asks for."""
     configuration = Configuration()

@@ -76,7 +76,8 @@ class SuperstepFeedbackEdge(SuperstepEdge):
             # No superstep would have it: a timer or a listener emitted it at the end of the iteration.
             return True
         self._records += len(chunk)
-        return super().emit(chunk) if self._sends else True
+        # The head gives records the number of their superstep.
+        return super().emit(chunk.untimed()) if self._sends else True
 
     def element(self, element: Element) -> None:
         if type(element) is CheckpointBarrier:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner, Partitioner
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.columns.chunk import Columns
 
 
 class WorksetForwardPartitioner(ForwardPartitioner):
@@ -19,6 +22,9 @@ class WorksetForwardPartitioner(ForwardPartitioner):
         self._own = channels[sender]
 
     def distribute(self, chunk: Rows) -> None:
+        self._own.extend(chunk)
+
+    def distribute_columns(self, chunk: Columns) -> None:
         self._own.extend(chunk)
 
 

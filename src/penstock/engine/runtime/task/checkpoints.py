@@ -266,6 +266,8 @@ class TaskCheckpoints:
             return
         self._last_completed = event.checkpoint_id
         self._aborted = {n for n in self._aborted if n > event.checkpoint_id}
+        if self.feedback is not None:
+            self.feedback.complete(event.checkpoint_id)
         for operator in self._chain.operators:
             operator.checkpoint_complete(event.checkpoint_id)
 
@@ -308,7 +310,7 @@ class TaskCheckpoints:
             edge.element(barrier)
             edge.flush()
         if self.feedback is not None:
-            self.feedback.barrier_leaves(barrier.checkpoint_id)
+            self.feedback.barrier_leaves(barrier.checkpoint_id, bool(barrier.options.savepoint))
         options = barrier.options
         # Not if the savepoint was aborted meanwhile: the task would wait for a stop that never comes.
         if options.stop and barrier.checkpoint_id > self._last_aborted:

@@ -107,7 +107,10 @@ class AlignWatermarks(Event, frozen=True, gc=False):
 
 
 class Drain(Event, frozen=True, gc=False):
-    """To sources: stop reading, as if the data had ended here. Event time advances to its end."""
+    """To sources: stop reading, as if the data had ended here. Event time advances to its end.
+
+    To heads of supersteps: wait for no checkpoint any more.
+    """
 
 
 class Peers(Event, frozen=True, gc=False):

@@ -112,7 +112,7 @@ class Feedback:
 
     # Snapshots.
 
-    def barrier_leaves(self, checkpoint_id: int) -> None:
+    def barrier_leaves(self, checkpoint_id: int, savepoint: bool) -> None:
         """Start the log of a barrier that leaves the head. The head is about to be frozen."""
         log = ChannelLog([edge for edge, _ in self._edges], self._info.parallelism, self._new_queue())
         for buffer in self._held or ():
@@ -138,6 +138,12 @@ class Feedback:
 
     def abort(self, checkpoint_id: int) -> None:
         """Do nothing: no barrier waits."""
+
+    def complete(self, checkpoint_id: int) -> None:
+        """Do nothing: no record waits for a checkpoint."""
+
+    def drain(self) -> None:
+        """Do nothing: no record waits for a checkpoint."""
 
     def release_held(self) -> None:
         """Process the held feedback: the savepoint that would have stopped the job was aborted."""

@@ -231,6 +231,11 @@ class TaskInputs:
         if not (self._work and type(last := self._work[-1]) is JoinedChunks and last.add(channel.input, chunk)):
             self._work.append(JoinedChunks(channel.input, chunk))
 
+    def decoded(self, edge: int, item: Any) -> Chunk:
+        """Return the chunk of a buffer of an edge."""
+        chunk: Chunk = self._decode[edge](item) if type(item) is EncodedColumns else item
+        return chunk
+
     def may_join(self, channel: InputChannel) -> bool:
         """Return whether the last work item is chunks of this channel's input, with room for more."""
         last = self._work[-1] if self._work else None

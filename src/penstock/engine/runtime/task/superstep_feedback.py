@@ -18,6 +18,8 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     BETWEEN    the job stops with savepoint n                 STOPPED    nothing leaves, unless n is aborted
     RUNNING    nothing is fed back, and more may come         WAITING
     WAITING    input, a barrier, feedback, or a begin         BETWEEN    the others learn of it by the begin
+    BETWEEN    the checkpoint of the last boundary is open    HELD       only if each superstep has a checkpoint
+    HELD       it is complete, or aborted                     BETWEEN
 
 Superstep n may begin when n - 1 - slack is decided, but the second one of a run not before the first: by then all have
 read their input, or know again that it has ended.
@@ -33,7 +35,8 @@ At a boundary nothing is in flight in the iteration: what waits here is all that
 iteration continues with the next superstep. A barrier must leave all heads at the same boundary. A head that ends a
 superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
 which barrier waits at all of them; the boundary is behind the last superstep that a head may have begun by then.
-Reading is different: barriers would have to leave before other heads have one.
+Reading is different: barriers would have to leave before other heads have one. If each superstep is to have a
+checkpoint, heads wait for barriers and for checkpoints (`boundary_checkpoints.py`).
 """
 
 from __future__ import annotations
@@ -44,12 +47,13 @@ from collections.abc import Callable
 from functools import partial
 
 from penstock.engine.runtime.checkpoint_options import DeclineReason
-from penstock.engine.runtime.chunks import Chunk, ChunkKind, Rows
+from penstock.engine.runtime.chunks import Chunk, ChunkKind
 from penstock.engine.runtime.network.buffer import (
     ELEMENTS,
     BeginOfSuperstep,
     EndOfSuperstep,
     Header,
+    decode_header,
     decode_items,
     encode,
 )
@@ -57,6 +61,7 @@ from penstock.engine.runtime.network.channel_log import ChannelLog
 from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.runtime.operators.iteration import INPUT
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead
+from penstock.engine.runtime.task.boundary_checkpoints import BoundaryCheckpoints
 from penstock.engine.runtime.task.environment import TaskParts
 from penstock.engine.runtime.task.held_input import Barrier, HeldInput
 from penstock.engine.runtime.task.inputs import InputChannel
@@ -73,6 +78,7 @@ class HeadState(enum.Enum):
     RUNNING = "running"
     BETWEEN = "between"
     WAITING = "waiting"
+    HELD = "held"
     STOPPED = "stopped"
     ENDED = "ended"
 
@@ -118,6 +124,11 @@ class SuperstepFeedback:
         self._woken = 0
         """The last superstep that another head is known to have begun."""
         self._aborted: set[int] = set()
+        level = parts.level
+        # Supersteps that follow an unbounded stream begin when input arrives, however many that are.
+        self._checkpoints = BoundaryCheckpoints(level.each_superstep and level.checkpointing and not head.follows)
+        self._end_waits = False
+        """Whether the superstep is to end as soon as a barrier waits."""
         head.initial_input_ended = self._initial_input_ended
         head.hold = self._hold
 
@@ -142,6 +153,7 @@ class SuperstepFeedback:
             return
         self._number, self._has_ended = place.number - 1, True
         self._decisions.restore(place)
+        self._checkpoints.restored(place.number)
         self.state = HeadState.BETWEEN
         self._start(restored=True)
 
@@ -213,6 +225,9 @@ class SuperstepFeedback:
         )
 
     def _end_superstep(self) -> None:
+        self._end_waits = not self._checkpoints.may_end(len(self._barriers))
+        if self._end_waits:
+            return
         waiting = max((number for number, _ in self._barriers), default=0)
         self._announced = waiting
         end = EndOfSuperstep(self._number, checkpoint=waiting, is_open=self._input.is_open)
@@ -257,6 +272,8 @@ class SuperstepFeedback:
         barriers = self._barriers
         if self._stops:
             self.state = HeadState.STOPPED
+        elif not self._checkpoints.may_begin(self._number + 1):
+            self.state = HeadState.HELD
         elif (
             self._decisions.waits
             and self._woken <= self._number
@@ -298,13 +315,14 @@ class SuperstepFeedback:
             worksets.popleft().close()
         if not worksets:
             return
-        items = decode_items(worksets[0].popleft())
+        buffer = worksets[0].popleft()
+        edge = decode_header(buffer).edge
         self._work.appendleft(partial(self._emit_next, worksets, count))
-        for item in reversed(items):
-            assert isinstance(item, Rows)
+        for item in reversed(decode_items(buffer)):
+            chunk = self._inputs.decoded(edge, item)
             if count is not None:
-                count(len(item))
-            self._work.appendleft(partial(self._inputs.fed_back.records, item, 0))
+                count(len(chunk))
+            self._work.appendleft(partial(self._inputs.fed_back.records, chunk, 0))
 
     def _end_inputs(self) -> None:
         for _, take in self._barriers:
@@ -327,6 +345,9 @@ class SuperstepFeedback:
         else:
             self._barriers.append((checkpoint_id, take))
             self._wake()
+            if self._end_waits:
+                self._end_waits = False
+                self._work.append(self._end_superstep)
         return True
 
     def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None]) -> None:
@@ -336,7 +357,7 @@ class SuperstepFeedback:
             self._input.barrier((checkpoint_id, take))
             self._wake()
 
-    def barrier_leaves(self, checkpoint_id: int) -> None:
+    def barrier_leaves(self, checkpoint_id: int, savepoint: bool) -> None:
         """Start the log of a barrier that leaves the head: it is complete, because nothing is in flight."""
         log = ChannelLog([edge for edge, _ in self._fed_back], self._info.parallelism, self._new_queue())
         for superstep in sorted(self._fed):
@@ -346,6 +367,9 @@ class SuperstepFeedback:
                     log.append(buffer)
         self._head.log = log
         self._head.place = self._decisions.place(self._number + 1)
+        # Of a savepoint nobody says that it is complete.
+        if checkpoint_id not in self._aborted and not savepoint:
+            self._checkpoints.left(checkpoint_id, self._number + 1)
         self._logs.begin(checkpoint_id, log, ())
 
     def frozen(self, snapshot: TaskSnapshot, stops: bool, aborted: bool) -> None:
@@ -356,8 +380,28 @@ class SuperstepFeedback:
         # The host writes it between steps: a long superstep in this one would delay it, and repeat after a failure.
         self._budget.end_step()
 
+    def complete(self, checkpoint_id: int) -> None:
+        """Go on if the next superstep waits for this checkpoint, which is complete."""
+        self._checkpoints.complete(checkpoint_id)
+        self._release_next()
+
+    def _release_next(self) -> None:
+        if self.state is HeadState.HELD and self._checkpoints.may_begin(self._number + 1):
+            self.state = HeadState.BETWEEN
+            self._work.append(self._go_on)
+
+    def drain(self) -> None:
+        """Wait for no checkpoint any more: none begins while the job is drained."""
+        self._checkpoints.release()
+        self._release_next()
+        if self._end_waits:
+            self._end_waits = False
+            self._work.append(self._end_superstep)
+
     def abort(self, checkpoint_id: int) -> None:
-        """Forget a barrier that waits: its checkpoint was aborted."""
+        """Forget a barrier that waits, or has left: its checkpoint was aborted."""
+        self._checkpoints.abort(checkpoint_id)
+        self._release_next()
         self._barriers = [one for one in self._barriers if one[0] != checkpoint_id]
         self._aborted.add(checkpoint_id)
         self._input.abort(checkpoint_id)

@@ -660,6 +660,9 @@ class Task:
 
     def _end_early(self) -> None:
         assert self._checkpoints.stopped_by is None, "a job that stops with a savepoint was drained"
+        if self._feedback is not None:
+            self._feedback.drain()
+            return
         source = self._source
         if not source.ended and self.state is TaskState.RUNNING:
             source.ended = True

@@ -130,6 +130,8 @@ class LevelSpec:
     unaligned_after_ms: int | None = None
     """How long a barrier waits for the barriers of other channels before it overtakes records (ms); None: forever."""
     checkpointing: bool = False
+    each_superstep: bool = False
+    """Whether each superstep of an iteration is to have a checkpoint, so that a restart repeats at most one."""
     latency_interval_ms: int = 0
     in_flight_ms: int = 0
     """How long the data in flight to a slot should last (ms): network/debloating.py. 0: the data is not limited."""

@@ -217,6 +217,7 @@ def _checkpoint_settings(configuration: Configuration) -> dict[str, Any]:
         "exactly_once": get(options.CHECKPOINTING_MODE) is CheckpointingMode.EXACTLY_ONCE,
         "unaligned_after_ms": get(options.ALIGNED_CHECKPOINT_TIMEOUT) if get(options.UNALIGNED_CHECKPOINTS) else None,
         "checkpointing": checkpoint_interval_ms(configuration) is not None,
+        "each_superstep": get(options.CHECKPOINT_EACH_SUPERSTEP),
         "store_settings": store_settings(configuration),
         "alignment_limits": AlignmentLimits(get(options.ALIGNMENT_MEMORY), get(options.ALIGNMENT_MAX_SIZE)),
     }
