@@ -81,13 +81,13 @@ class DeltaIteration(Generic[E, W]):
         for `SuperstepStream.close_with`. Raises ValueError for another stream, or if it was called before.
         """
         if self._delta is not None:
-            return self._close_deferred(self._delta, delta, workset, outputs)
+            return self._close_deferred(self._delta, delta, workset, [*outputs, *self.solution_set.grouped])
         if self.solution_set.changes is None or delta is not self.solution_set.changes:
             raise ValueError(
                 "the delta must be the stream that solution_set.co_group has returned; for another one begin the "
                 "iteration with iterate_delta(deferred=True)"
             )
-        self.workset.close_with(workset, outputs=outputs)
+        self.workset.close_with(workset, outputs=[*outputs, *self.solution_set.grouped])
         return delta.get_side_output(SOLUTION)
 
     def _close_deferred(

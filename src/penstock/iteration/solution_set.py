@@ -44,6 +44,8 @@ class SolutionSet(Generic[E]):
         self._deferred_delta = deferred_delta
         self.changes: DataStream[E] | None = None
         """The changed entries; None before `co_group` is called."""
+        self.grouped: list[DataStream[Any]] = []
+        """What `co_group` has returned. It has to be in the supersteps, even if it is not fed back."""
 
     def co_group(
         self,
@@ -61,7 +63,9 @@ class SolutionSet(Generic[E]):
         """
         if self._deferred_delta is not None:
             entries = self._initial.union(self._deferred_delta).key_by(self._key)
-            return entries.connect(messages.key_by(key)).process(_ReadEntries(function)).name("Solution set")
+            read = entries.connect(messages.key_by(key)).process(_ReadEntries(function)).name("Solution set")
+            self.grouped.append(read)
+            return read
         if self.changes is not None:
             raise ValueError(
                 "a solution set is grouped with one stream of messages: union them, or begin the iteration with "
@@ -69,6 +73,7 @@ class SolutionSet(Generic[E]):
             )
         entries = self._initial.key_by(self._key)
         self.changes = entries.connect(messages.key_by(key)).process(_Entries(function)).name("Solution set")
+        self.grouped.append(self.changes)
         return self.changes
 
 
