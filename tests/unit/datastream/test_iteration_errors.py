@@ -226,6 +226,37 @@ def with_timestamps(env: Any) -> Any:
     )
 
 
+def joined_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.join(numbers(env)).where(same).equal_to(same).apply(max))
+
+
+def grouped_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.key_by(same).full_window_partition().reduce(max))
+
+
+def sorted_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.full_window_partition().sort_partition(same))
+
+
+def numbered_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.zip_with_index().map(sum))
+
+
+def aggregated_termination(env: Any) -> Any:
+    iteration = begun(env)
+    changes = iteration.full_window_partition().reduce(max)
+    return iteration.close_with(iteration.map(same), termination=changes)
+
+
+def crossed_with_itself(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.cross(iteration).apply(max))
+
+
 def listener_behind(env: Any) -> Any:
     iteration = begun(env)
     iteration.process(Listening()).print()
@@ -247,6 +278,12 @@ def listener_for_records(env: Any) -> Any:
         (feed_each_other, "feed each other"),
         (without_supersteps, "has no supersteps"),
         (with_timestamps, "assigns timestamps and watermarks in a structured iteration"),
+        (joined_whole, "'Join' has its results when its whole input has ended"),
+        (grouped_whole, "'Reduce Partition' has its results when"),
+        (sorted_whole, "'Sort Partition' has its results when"),
+        (numbered_whole, "'Zip With Index' has its results when"),
+        (aggregated_termination, "'Reduce Partition' has its results when"),
+        (crossed_with_itself, "'Cross' has its results when"),
         (listener_behind, "add the stream to the outputs"),
         (listener_for_records, "only called for records"),
     ],
@@ -279,3 +316,26 @@ def test_a_listener_among_the_outputs_is_in_the_iteration() -> None:
         return ends
 
     assert results(program) == [0, 1, 2]
+
+
+def test_an_output_may_wait_for_the_end_of_the_iteration() -> None:
+    """Only what is fed back can't: an output has its results when the iteration has ended."""
+
+    def program(env: Any) -> Any:
+        iteration = begun(env)
+        added = iteration.map(lambda number: number + 1)
+        total = added.key_by(lambda number: 0).full_window_partition().reduce(lambda one, other: one + other)
+        iteration.close_with(added, outputs=[total])
+        return total
+
+    assert results(program) == [9 + 12 + 15]
+
+
+def test_a_step_may_cross_with_a_stream_from_outside() -> None:
+    """Records of superstep 0 wait for the other stream: superstep 0 would end without them."""
+
+    def program(env: Any) -> Any:
+        iteration = begun(env)
+        return iteration.close_with(iteration.cross(env.from_collection([10])).apply(lambda one, other: one + other))
+
+    assert results(program) == [31, 32, 33]

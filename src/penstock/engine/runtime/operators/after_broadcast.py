@@ -118,6 +118,9 @@ class AfterBroadcastOperator(EndingOperator):
     def inputs(self) -> Sequence[Input]:
         return self._inputs
 
+    def awaits_end_of(self, index: int) -> bool:
+        return index == _SECOND
+
     def function_places(self) -> Sequence[FunctionPlace]:
         return (FunctionPlace(self, "function"),)
 
