@@ -11,9 +11,12 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
+from penstock.datastream.arguments import as_function
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import KeyedCoProcessFunction
+from penstock.engine.runtime.task.context import shortened
 from penstock.engine.state.keys import encode_key
+from penstock.iteration.superstep_stream import check_stream
 
 E = TypeVar("E")
 W = TypeVar("W")
@@ -57,10 +60,13 @@ class SolutionSet(Generic[E]):
         """Group messages of each superstep with the entry of their `key`. Return the changed entries.
 
         At the end of a superstep `function(key, entry, messages)` is called for each key that has messages, in no
-        particular order; `entry` is None for a new key. It returns the new entry, or None to change nothing. In a
-        deferred iteration (`iterate_delta`) it changes nothing: what it returns, of any type, is only emitted.
-        Raises ValueError if it was called before and the iteration is not deferred.
+        particular order; `entry` is None for a new key. It returns the new entry, or None to change nothing; to
+        change `entry` in place has no certain effect. In a deferred iteration (`iterate_delta`) it changes nothing:
+        what it returns, of any type, is only emitted. Raises ValueError if it was called before and the iteration is
+        not deferred, and TypeError for another kind of function. The job fails if the new entry has another key.
         """
+        as_function(function, "co_group", SolutionSetFunction)
+        check_stream("co_group", messages)
         if self._deferred_delta is not None:
             entries = self._initial.union(self._deferred_delta).key_by(self._key)
             read = entries.connect(messages.key_by(key)).process(_ReadEntries(function)).name("Solution set")
@@ -72,7 +78,8 @@ class SolutionSet(Generic[E]):
                 "iterate_delta(deferred=True)"
             )
         entries = self._initial.key_by(self._key)
-        self.changes = entries.connect(messages.key_by(key)).process(_Entries(function)).name("Solution set")
+        changed = entries.connect(messages.key_by(key)).process(_Entries(function, entries.key_selector))
+        self.changes = changed.name("Solution set")
         self.grouped.append(self.changes)
         return self.changes
 
@@ -133,6 +140,12 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 class _Entries(_ReadEntries):
     """Makes what the function returns the new entry. Emits all entries when the iteration has ended."""
 
+    def __init__(
+        self, function: Callable[[Any, Any, list[Any]], Any] | SolutionSetFunction, key_of: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(function)
+        self._key_of = key_of
+
     def process_element1(self, value: Any, ctx: Any) -> None:
         self._change(value, ctx)
 
@@ -141,6 +154,13 @@ class _Entries(_ReadEntries):
             yield SOLUTION, self._entry.value()
             return
         for changed in super().on_timer(timestamp, ctx):
+            found, key = self._key_of(changed), ctx.get_current_key()
+            if found != key:
+                raise ValueError(
+                    f"the function of co_group returned {shortened(changed)} for the key {shortened(key)}, but by the "
+                    f"key of iterate_delta that is an entry of {shortened(found)}: return the new entry of the key, "
+                    "or None, and feed messages to other keys back in the workset"
+                )
             self._change(changed, ctx)
             yield changed
 

@@ -1,8 +1,9 @@
 """Records that wait for the end of a broadcast stream, and are then processed with all of its values.
 
 In STREAMING both streams arrive at the same time, so records wait in `RecordRuns`, and are in snapshots. Event time
-waits with them: otherwise they would be late behind this operator. A batched task reads the broadcast stream first. Three uses: pairs with each value of the other stream, places among ranges of sampled
-keys, and numbers behind those of other subtasks.
+waits with them: otherwise they would be late behind this operator. A batched task reads the broadcast stream first.
+Three uses: pairs with each value of the other stream, places among ranges of sampled keys, and numbers behind those of
+other subtasks.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ class SuperstepFeedback:
         if records or begins:
             self._woken = max([self._woken, *begins])
             self._wake()
-        # A timer in processing time may fire between the last superstep and the end: no superstep would have its records.
+        # A timer in processing time may fire behind the last superstep: no other one would have its records.
         if records and not self.ended:
             # A sender ends a superstep before it gets records of the next one: records belong to one superstep.
             behind = items[items.index(ends[0]) :] if ends else []
