@@ -370,3 +370,23 @@ def test_timers_in_processing_time_may_fire_at_the_end() -> None:
         with explained(simulation):
             assert simulation.run() is JobStatus.FINISHED, simulation.error
         assert {value for values in simulation.results.values() for value in values} == {*range(6)}
+
+
+class Named(str):
+    """A name: equal to the plain text."""
+
+
+@pytest.mark.parametrize("equal", [(1, True, 1.0), (True, 1), ("a", Named("a")), ((1,), (True,))])
+def test_messages_to_equal_keys_are_one_group(equal: tuple[Any, ...]) -> None:
+    """Those to a key of another class would wait for a timer that does not come, and be lost."""
+    env = environment(2)
+    messages = env.from_collection([(key, 1) for key in equal])
+    iteration = iterate_delta(messages.filter(lambda message: False), messages, 1, key=lambda entry: entry[0])
+    counted = iteration.solution_set.co_group(
+        iteration.workset, lambda key, entry, messages: (key, len(messages)), key=lambda message: message[0]
+    )
+    iteration.close_with(counted, iteration.workset).print()
+    simulation = simulate(env, 1, Circumstances(jump_rate=0.0))
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED, simulation.error
+    assert [count for values in simulation.results.values() for _, count in values] == [len(equal)]

@@ -21,7 +21,7 @@ from penstock.iteration.superstep_stream import check_stream
 E = TypeVar("E")
 W = TypeVar("W")
 _PLAIN = {int, str}
-"""The types of keys that are equal only if their classes are, too."""
+"""The types of most keys."""
 SOLUTION: OutputTag[Any] = OutputTag("(iteration) solution set")
 
 
@@ -89,6 +89,14 @@ def last_entries(initial: DataStream[E], deltas: DataStream[E], key: Callable[[E
     return initial.key_by(key).connect(deltas.key_by(key)).process(_LastEntries()).name("Solution set at the end")
 
 
+def _place_of(key: Any) -> Any:
+    """Return where messages to a key wait: equal keys have one place, such as 1, True and 1.0."""
+    if isinstance(key, str):
+        return str.__str__(key)
+    encoded = encode_key(key)
+    return int(key) if encoded.startswith(b"I") else encoded
+
+
 class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
     """Holds the entry of each key, and the messages to it in this superstep. Emits what the function returns."""
 
@@ -116,7 +124,7 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 
     def process_element2(self, value: Any, ctx: Any) -> None:
         key = ctx.get_current_key()
-        place = key if type(key) in _PLAIN else encode_key(key)
+        place = key if type(key) in _PLAIN else _place_of(key)
         superstep = ctx.timestamp()
         waiting = self._messages.get(place)
         if waiting is not None and waiting[0] <= superstep:
@@ -128,7 +136,7 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 
     def on_timer(self, timestamp: int, ctx: Any) -> Iterator[Any]:
         key = ctx.get_current_key()
-        waiting = self._messages.pop(key if type(key) in _PLAIN else encode_key(key), None)
+        waiting = self._messages.pop(key if type(key) in _PLAIN else _place_of(key), None)
         if waiting is None:
             # With slack, an earlier superstep has taken them.
             return
