@@ -319,6 +319,21 @@ def test_event_time_that_does_not_wait_is_missed(monkeypatch: pytest.MonkeyPatch
             in_windows("cross", seed)
 
 
+def test_pairs_of_a_cross_share_no_value() -> None:
+    """What a function does to its arguments would be seen by the next pairs, and be in snapshots."""
+
+    def lengths(one: list[int], other: list[int]) -> tuple[int, int]:
+        one.append(0)
+        other.append(0)
+        return len(one), len(other)
+
+    env = environment(1)
+    env.from_collection([[1], [2]]).cross(env.from_collection([[3], [4]])).apply(lengths).print()
+    simulation = Simulation(graph_of(env), Random(0), Circumstances(jump_rate=0.0), Trace(None))
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    assert [*simulation.outside.results.values()] == [[(2, 2)] * 4]
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

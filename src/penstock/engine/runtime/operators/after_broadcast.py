@@ -18,6 +18,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import independent_copy
 from penstock.engine.runtime.batch.record_runs import RecordRuns
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.ending import EndingOperator, Results
@@ -51,7 +52,16 @@ class Cross(BroadcastUse):
     """Results of the user's function for a record and each value of the other stream."""
 
     def process_with(self, values: list[Any], call: Callable[..., Any]) -> Process:
-        return lambda record: (call(record, value) for value in values)
+        # A copy for each pair: a value stays for later records, and in snapshots, whatever the function does with it.
+        copied = independent_copy
+        known = [(value, copied(value) is value) for value in values]
+
+        def process(record: Any) -> Iterable[Any]:
+            stays = copied(record) is record
+            for value, value_stays in known:
+                yield call(record if stays else copied(record), value if value_stays else copied(value))
+
+        return process
 
 
 class RangeOfKey(BroadcastUse):
