@@ -95,6 +95,79 @@ def test_components_on_arrays(parallelism: int, slack: int) -> None:
     assert set(values) == expected()
 
 
+class Reached(ArrayStep):
+    """Marks the vertices that messages reach, and sends messages on along directed edges."""
+
+    def prepare(self) -> None:
+        self.sources = np.searchsorted(self.entries["key"], self.static["key"])
+
+    def step(self, superstep: int, messages: Arrays) -> Arrays:
+        new = np.isin(self.entries["key"], messages["key"]) & (self.entries["label"] == 0)
+        self.entries["label"][new] = 1
+        return {"key": self.static["target"][new[self.sources]]}
+
+
+def reached(parallelism: int, kinds: tuple[Any, Any, Any], step: ArrayStep) -> Any:
+    """Return a simulation of a search along a path, from its first vertex; the keys are of these types."""
+    env = environment(parallelism)
+    path = np.array([1, 60, 100, 120])
+    of_entries, of_messages, of_static = kinds
+    entries = env.from_collection([{"key": path.astype(of_entries), "label": np.zeros(4, int)}])
+    static = env.from_collection([{"key": path[:-1].astype(of_static), "target": path[1:]}])
+    begin = env.from_collection([{"key": path[:1].astype(of_messages)}])
+    found = iterate_arrays(entries, begin, step, 9, static=static)
+    found.flat_map(lambda chunk: chunk["key"][chunk["label"] > 0].tolist()).print()
+    return simulate(env, parallelism, CALM)
+
+
+@pytest.mark.parametrize("kinds", [(np.int64,) * 3, (np.int8,) * 3, (np.uint8, np.int64, np.int16)])
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_keys_of_narrow_types_and_subtasks_without_a_part(parallelism: int, kinds: tuple[Any, Any, Any]) -> None:
+    """Products with keys of 8 bits would choose wrong subtasks; a subtask without edges would not know their names."""
+    simulation = reached(parallelism, kinds, Reached())
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED, simulation.error
+    assert sorted(value for values in simulation.results.values() for value in values) == [1, 60, 100, 120]
+
+
+class Returning(ArrayStep):
+    """Returns the same from each step."""
+
+    def __init__(self, returned: Any) -> None:
+        self.returned = returned
+
+    def step(self, superstep: int, messages: Arrays) -> Any:
+        return self.returned
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        (5, "must be a dict of NumPy arrays by name, got 5"),
+        ({"key": [1]}, "must be a dict of NumPy arrays by name"),
+        ({"label": np.arange(2)}, "need an array 'key' of whole numbers"),
+        ({"key": np.arange(2.0)}, "need an array 'key' of whole numbers"),
+        ({"key": np.arange(2), "label": np.arange(3)}, "must be of equal lengths"),
+    ],
+)
+def test_messages_that_are_no_chunk_are_refused(returned: Any, message: str) -> None:
+    """Positions behind the shortest array would be lost, and other values would fail somewhere in the engine."""
+    simulation = reached(2, (np.int64,) * 3, Returning(returned))
+    assert simulation.run() is JobStatus.FAILED
+    assert f"the messages that step() returns {message}" in str(simulation.error).replace("the arrays of ", "")
+
+
+def test_chunks_with_different_arrays_are_refused() -> None:
+    """The arrays that only some chunks have would be lost."""
+    env = environment(1)
+    entries = [{"key": np.arange(2)}, {"key": np.arange(2, 4), "label": np.arange(2)}]
+    begin = env.from_collection([{"key": np.arange(2)}])
+    iterate_arrays(env.from_collection(entries), begin, Returning(None)).print()
+    simulation = simulate(env, 1, CALM)
+    assert simulation.run() is JobStatus.FAILED
+    assert "chunks have different arrays: ['key'] and ['key', 'label']" in str(simulation.error)
+
+
 @pytest.mark.parametrize("seeds", sweeps(6, 2_000))
 def test_arrays_survive_faults_and_rescaling(seeds: int) -> None:
     """Restored entries would be those of other key groups, or messages would reach the subtask that had them before."""

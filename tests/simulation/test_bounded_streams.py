@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 from tests.simulation.programs import environment, graph_of, script, scripted
 
-from penstock.common import WatermarkStrategy
+from penstock.common import Time, WatermarkStrategy
 from penstock.common.job_status import JobStatus
 from penstock.datastream import DataStream, Order, RuntimeExecutionMode
 from penstock.datastream.functions import AggregateFunction, ReduceFunction
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.runtime.execution_mode import BATCH
 from penstock.engine.runtime.operators.after_broadcast import AfterBroadcastOperator
@@ -281,6 +282,61 @@ def simulated(name: str, seed: int) -> None:
     )
     assert simulation.run() is JobStatus.FINISHED, simulation.error
     check(name, seed, simulation.outside.results)
+
+
+WAITING: dict[str, Callable[[Any, Any], DataStream[Any]]] = {
+    "cross": lambda one, two: one.cross(two).apply(lambda a, b: a),
+    "zip with index": lambda one, _: one.zip_with_index().map(lambda numbered: numbered[1]),
+    "ranges": lambda one, _: one.partition_by_range(number),
+}
+"""Operations whose records wait for the end of another stream, and keep their timestamps."""
+
+
+def in_windows(name: str, seed: int) -> None:
+    """Count the results of an operation in windows: each has to be in its own."""
+    env = environment()
+    one, two = (
+        env.from_source(scripted(*splits), WatermarkStrategy.for_monotonous_timestamps(), "numbers")
+        for splits in scripts(seed)
+    )
+    behind = WAITING[name](one, two).map(lambda record: (key(record), 1)).key_by(lambda pair: pair[0])
+    windows = behind.window(TumblingEventTimeWindows.of(Time.milliseconds(20)))
+    windows.reduce(lambda a, b: (a[0], a[1] + b[1])).print()
+    simulation = Simulation(graph_of(env), Random(seed), Circumstances(jump_rate=0.0), Trace(None))
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    counts = [values[1] for found in simulation.outside.results.values() for values in found]
+    first, second = (sum(len(one.records) for one in splits) for splits in scripts(seed))
+    assert sum(counts) == first * (second if name == "cross" else 1), f"records are missing in seed {seed}"
+
+
+@pytest.mark.parametrize("name", WAITING)
+def test_records_that_have_waited_are_not_late(name: str) -> None:
+    """Event time would pass the records that wait, and windows behind the operation would drop them."""
+    for seed in range(3):
+        in_windows(name, seed)
+
+
+def test_event_time_that_does_not_wait_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would pass an operator whose event time goes on while records wait."""
+    monkeypatch.setattr(AfterBroadcastOperator, "watermark", Operator.watermark)
+    with pytest.raises(AssertionError, match="records are missing"):
+        for seed in range(3):
+            in_windows("cross", seed)
+
+
+def test_pairs_of_a_cross_share_no_value() -> None:
+    """What a function does to its arguments would be seen by the next pairs, and be in snapshots."""
+
+    def lengths(one: list[int], other: list[int]) -> tuple[int, int]:
+        one.append(0)
+        other.append(0)
+        return len(one), len(other)
+
+    env = environment(1)
+    env.from_collection([[1], [2]]).cross(env.from_collection([[3], [4]])).apply(lengths).print()
+    simulation = Simulation(graph_of(env), Random(0), Circumstances(jump_rate=0.0), Trace(None))
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    assert [*simulation.outside.results.values()] == [[(2, 2)] * 4]
 
 
 @pytest.mark.parametrize(

@@ -323,3 +323,70 @@ def test_an_iteration_survives_faults(name: str, seeds: int) -> None:
             finished += 1
             assert set(values) == set(PROGRAMS[name][1]()), seed
     assert finished > seeds / 3
+
+
+@pytest.mark.parametrize("deferred", [False, True])
+def test_a_solution_set_that_is_not_fed_back_is_in_the_supersteps(deferred: bool) -> None:
+    """It would take messages of several supersteps as those of one."""
+    env = environment(3)
+    entries = env.from_collection([(key, 0) for key in range(5)])
+    walkers = env.from_collection([(key, 1) for key in range(5)] * 3).rebalance()
+    iteration = iterate_delta(entries, walkers, 6, key=lambda entry: entry[0], deferred=deferred)
+    met = iteration.solution_set.co_group(
+        iteration.workset, lambda key, entry, messages: (key, len(messages)), key=lambda message: message[0]
+    )
+    moved = iteration.workset.map(lambda walker: ((walker[0] + 1) % 5, 1))
+    iteration.close_with(met, moved.rebalance()).print()
+    simulation = simulate(env, 3, Circumstances(jump_rate=0.0))
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED
+    found = [tuple(value) for values in simulation.results.values() for value in values]
+    assert sorted(found) == [(key, 3) for key in range(5)]
+
+
+class FeedLater(KeyedProcessFunction[Any, Any, Any]):
+    """Emits a value once more by a timer in processing time."""
+
+    def __init__(self, after_ms: int) -> None:
+        self.after_ms = after_ms
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + self.after_ms)
+        yield value
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield ctx.get_current_key()
+
+
+def test_timers_in_processing_time_may_fire_at_the_end() -> None:
+    """A record behind the last superstep would stop its head."""
+    for seed in range(12):
+        env = environment(2)
+        iteration = iterate(env.from_collection([*range(6)]), 1 + seed % 3)
+        later = iteration.key_by(lambda value: value).process(FeedLater((3, 7, 15, 40)[seed % 4]))
+        iteration.close_with(later.key_by(lambda value: value).map(lambda value: value)).print()
+        simulation = simulate(env, seed, Circumstances(jump_rate=0.0))
+        with explained(simulation):
+            assert simulation.run() is JobStatus.FINISHED, simulation.error
+        assert {value for values in simulation.results.values() for value in values} == {*range(6)}
+
+
+class Named(str):
+    """A name: equal to the plain text."""
+
+
+@pytest.mark.parametrize("equal", [(1, True, 1.0), (True, 1), ("a", Named("a")), ((1,), (True,))])
+def test_messages_to_equal_keys_are_one_group(equal: tuple[Any, ...]) -> None:
+    """Those to a key of another class would wait for a timer that does not come, and be lost."""
+    env = environment(2)
+    messages = env.from_collection([(key, 1) for key in equal])
+    iteration = iterate_delta(messages.filter(lambda message: False), messages, 1, key=lambda entry: entry[0])
+    counted = iteration.solution_set.co_group(
+        iteration.workset, lambda key, entry, messages: (key, len(messages)), key=lambda message: message[0]
+    )
+    iteration.close_with(counted, iteration.workset).print()
+    simulation = simulate(env, 1, Circumstances(jump_rate=0.0))
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED, simulation.error
+    assert [count for values in simulation.results.values() for _, count in values] == [len(equal)]

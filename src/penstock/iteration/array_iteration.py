@@ -22,21 +22,22 @@ from penstock.api.state.descriptors import ListStateDescriptor
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
+from penstock.engine.runtime.task.context import shortened
 from penstock.iteration.listener import IterationListener
-from penstock.iteration.superstep_stream import is_followed, iterate
+from penstock.iteration.superstep_stream import check_stream, is_followed, iterate
 
 Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"
 """A chunk: arrays of equal lengths by name, one of which is the key."""
 KEY_GROUPS = 128
 SOLUTION: OutputTag[Any] = OutputTag("(iteration) solution set of arrays")
-_ENTRIES, _STATIC = "entries", "static"
+_ENTRIES, _STATIC, _MESSAGES = "entries", "static", "messages"
 
 
 class ArrayStep(Function):
     """The step of an iteration on arrays. Derive from it; each subtask has a copy of its own.
 
     `entries` and `static` are the parts of this subtask, each sorted by its key. `entries` has one position for each
-    key, and may be changed in place; its keys may not.
+    key, and may be changed in place; its keys may not. Where a subtask has no part, the arrays are empty.
     """
 
     entries: Arrays
@@ -48,7 +49,8 @@ class ArrayStep(Function):
     def step(self, superstep: int, messages: Arrays) -> Arrays | None:
         """Return the messages for the next superstep; None or none at all: there are none.
 
-        `messages` are those to keys of this subtask, in no particular order. It is called with messages only.
+        `messages` are those to keys of this subtask, in no particular order, also to keys that `entries` does not have.
+        It is called with messages only.
         """
         raise NotImplementedError
 
@@ -70,12 +72,13 @@ def iterate_arrays(
     """Run a delta iteration on arrays. Return its entries at the end: a chunk for each key group that has some.
 
     `entries`: the solution set, of whose equal keys the last one is kept. `workset`: the messages of superstep 0.
-    `static`: what else steps read, for example edges, by `static_key`. Keys are whole numbers of 0 or more; `key` is
-    that of entries and messages. `step` is called in each subtask that has messages, and the iteration ends when none
-    is returned, or as for `iterate`, from which the other arguments come. All streams have to be bounded: ValueError.
-    All subtasks must have the default parallelism.
+    `static`: what else steps read, for example edges, by `static_key`. All chunks of a stream have the same arrays.
+    Keys are whole numbers of 0 or more; `key` is that of entries and messages. `step` is called in each subtask that
+    has messages, and the iteration ends when none is returned, or as for `iterate`, from which the other arguments
+    come. All streams have to be bounded: ValueError. All subtasks must have the default parallelism.
     """
     for stream in (entries, workset, *([] if static is None else [static])):
+        check_stream("iterate_arrays", stream)
         if is_followed(stream, SuperstepRules()):
             raise ValueError(f"'{stream.get_name()}' is unbounded, but iterate_arrays sorts all of it in superstep 0")
     if not isinstance(step, ArrayStep):
@@ -114,7 +117,21 @@ def _to_subtasks(stream: DataStream[Any]) -> DataStream[Any]:
 
 
 def _groups(keys: Any) -> Any:
-    return keys % KEY_GROUPS
+    # Not in a narrow type of the keys: products with it would be wrong.
+    return keys.astype(np.int64, copy=False) % KEY_GROUPS
+
+
+def _checked(chunk: Any, key: str, what: str) -> Arrays:
+    """Return a user's chunk. Raises TypeError or ValueError if it is none: positions would be lost."""
+    if not isinstance(chunk, dict) or not all(isinstance(array, np.ndarray) for array in chunk.values()):
+        raise TypeError(f"{what} must be a dict of NumPy arrays by name, got {shortened(chunk)}")
+    if key not in chunk or (len(chunk[key]) and chunk[key].dtype.kind not in "iu"):
+        kinds = {name: str(array.dtype) for name, array in chunk.items()}
+        raise TypeError(f"{what} need an array '{key}' of whole numbers, the keys, got {kinds}")
+    lengths = {name: len(array) for name, array in chunk.items()}
+    if len({*lengths.values()}) > 1:
+        raise ValueError(f"the arrays of {what} must be of equal lengths, got {lengths}")
+    return chunk
 
 
 class _Divide(ProcessFunction[Any, Any]):
@@ -126,8 +143,11 @@ class _Divide(ProcessFunction[Any, Any]):
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._subtasks = runtime_context.get_number_of_parallel_subtasks()
+        self._names_sent = not self._kind
+        """Whether all subtasks have a chunk: they need the names and types of arrays, even if these are empty."""
 
     def process_element(self, value: Arrays, ctx: Any) -> Iterator[Any]:
+        _checked(value, self._key, self._kind or _MESSAGES)
         if self._subtasks == 1:
             yield 0, self._kind, value
             return
@@ -137,8 +157,9 @@ class _Divide(ProcessFunction[Any, Any]):
         divided = {name: array[order] for name, array in value.items()}
         for subtask in range(self._subtasks):
             start, stop = cuts[subtask], cuts[subtask + 1]
-            if start < stop:
+            if start < stop or not self._names_sent:
                 yield subtask, self._kind, {name: array[start:stop] for name, array in divided.items()}
+        self._names_sent = True
 
 
 def _owners(keys: Any, subtasks: int) -> Any:
@@ -190,7 +211,8 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
         messages, self._messages = self._messages, []
         if messages:
             result = self._step.step(epoch_watermark, _joined(messages))
-            if result is not None and len(result[self._keys[_ENTRIES]]):
+            key = self._keys[_ENTRIES]
+            if result is not None and len(_checked(result, key, "the messages that step() returns")[key]):
                 yield result
 
     def on_iteration_terminated(self, context: Any) -> Iterator[Any]:
@@ -221,7 +243,7 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
 
     def _by_group(self, kind: str, chunk: Arrays) -> Iterator[Arrays]:
         """Divide a chunk by key groups."""
-        if not chunk:
+        if not chunk or not len(chunk[self._keys[kind]]):
             return
         groups = _groups(chunk[self._keys[kind]])
         order = np.argsort(groups, kind="stable")
@@ -232,6 +254,11 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
 
 
 def _joined(chunks: Sequence[Arrays]) -> Arrays:
+    for chunk in chunks:
+        if chunk.keys() != chunks[0].keys():
+            raise ValueError(f"chunks have different arrays: {[*chunks[0]]} and {[*chunk]}")
+    # An empty array may be of any type, which would change that of the others.
+    chunks = [chunk for chunk in chunks if any(map(len, chunk.values()))] or chunks[:1]
     if len(chunks) == 1:
         return chunks[0]
     return {name: np.concatenate([chunk[name] for chunk in chunks]) for name in chunks[0]}

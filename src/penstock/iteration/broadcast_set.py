@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from penstock.datastream.arguments import check_parameters
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import CoProcessFunction
 from penstock.iteration.listener import IterationListener
-from penstock.iteration.superstep_stream import is_in_supersteps
+from penstock.iteration.superstep_stream import check_stream, is_in_supersteps
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -22,8 +23,14 @@ def with_broadcast_set(
 
     It gets the records of `stream` that the subtask has in this superstep, and all records of `broadcast_set` in this
     superstep. Both lists may be empty. The records of a subtask wait in its memory until the superstep ends. Raises
-    ValueError if neither stream comes from an iteration. Source: Flink, DataSet.withBroadcastSet and mapPartition.
+    TypeError for another kind of function, ValueError if neither stream comes from an iteration. Source: Flink,
+    DataSet.withBroadcastSet and mapPartition.
     """
+    check_stream("with_broadcast_set", stream)
+    check_stream("with_broadcast_set", broadcast_set)
+    if not callable(function):
+        raise TypeError(f"expected a function of two lists for with_broadcast_set, got {function!r}")
+    check_parameters(function, _as_called, "the function")
     if not (is_in_supersteps(stream) or is_in_supersteps(broadcast_set)):
         raise ValueError(
             "with_broadcast_set needs a stream of a structured iteration, because it calls the function at the end of "
@@ -31,6 +38,10 @@ def with_broadcast_set(
         )
     connected = stream.connect(broadcast_set.broadcast())
     return connected.process(_WithBroadcastSet(function)).name("With broadcast set")
+
+
+def _as_called(self: Any, records: list[Any], broadcast_set: list[Any]) -> Iterable[Any] | None:
+    """Stand for the functions that `with_broadcast_set` accepts."""
 
 
 class _WithBroadcastSet(CoProcessFunction[Any, Any, Any], IterationListener):

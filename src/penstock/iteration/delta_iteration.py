@@ -10,7 +10,15 @@ from penstock.datastream.data_stream import DataStream
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.solution_set import SOLUTION, SolutionSet, last_entries
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, is_followed, iterate, nothing
+from penstock.iteration.superstep_stream import (
+    SuperstepStream,
+    check_feedback,
+    check_stream,
+    check_streams,
+    is_followed,
+    iterate,
+    nothing,
+)
 
 E = TypeVar("E")
 W = TypeVar("W")
@@ -39,6 +47,7 @@ def iterate_delta(
     `slack`: as for `iterate`; ValueError with `deferred`, whose updates need an order. Source: Flink's
     DataSet.iterateDelta.
     """
+    check_stream("iterate_delta", initial_solution)
     if deferred and slack:
         raise ValueError("a deferred delta iteration has no slack: an older entry of a key could replace a newer one")
     rules: dict[str, Any] = {"aggregators": aggregators, "criteria": criteria, "slack": slack}
@@ -80,14 +89,15 @@ class DeltaIteration(Generic[E, W]):
         stream of the iteration with new entries: of several with a key in a superstep one is kept. `outputs`: as
         for `SuperstepStream.close_with`. Raises ValueError for another stream, or if it was called before.
         """
+        check_streams("outputs", outputs)
         if self._delta is not None:
-            return self._close_deferred(self._delta, delta, workset, outputs)
+            return self._close_deferred(self._delta, delta, workset, [*outputs, *self.solution_set.grouped])
         if self.solution_set.changes is None or delta is not self.solution_set.changes:
             raise ValueError(
                 "the delta must be the stream that solution_set.co_group has returned; for another one begin the "
                 "iteration with iterate_delta(deferred=True)"
             )
-        self.workset.close_with(workset, outputs=outputs)
+        self.workset.close_with(workset, outputs=[*outputs, *self.solution_set.grouped])
         return delta.get_side_output(SOLUTION)
 
     def _close_deferred(

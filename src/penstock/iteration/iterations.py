@@ -13,7 +13,7 @@ from penstock.datastream.iterative_stream import comes_from
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.replayable_data_streams import ReplayableDataStreamList
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, is_followed, iterate
+from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, check_streams, is_followed, iterate
 
 
 class IterationConfig(msgspec.Struct, frozen=True):
@@ -65,6 +65,11 @@ class Iterations:
         output streams of the body. Raises ValueError if the body feeds back another number of streams than there are
         variables, or streams from outside.
         """
+        _check_arguments(init_variable_streams, data_streams)
+        if not isinstance(config, IterationConfig):
+            raise TypeError(
+                f"config must be an IterationConfig, e.g. IterationConfig(supersteps_max=10), got {config!r}"
+            )
         for stream in [*init_variable_streams, *_streams(data_streams)]:
             if is_followed(stream, SuperstepRules()):
                 raise ValueError(
@@ -88,13 +93,14 @@ class Iterations:
         """
 
         def unended(variables: Sequence[DataStream[Any]], data: Sequence[DataStream[Any]]) -> IterationBodyResult:
-            result = body(variables, data)
+            result = _checked(body(variables, data))
             if result.termination_criteria is not None:
                 raise ValueError(
                     "an unbounded iteration has no termination criteria: it ends with its input, if at all"
                 )
             return result
 
+        _check_arguments(init_variable_streams, data_streams)
         return _iterated(init_variable_streams, data_streams, IterationConfig(), unended)
 
 
@@ -110,7 +116,7 @@ def _iterated(
     heads: list[SuperstepStream[Any]] = [iterate(stream, config.supersteps_max, **rules) for stream in variables]
     for head in heads:
         head.decide_with(heads[0])
-    result = body(heads, [*_entered(data_streams, heads[0])])
+    result = _checked(body(heads, [*_entered(data_streams, heads[0])]))
     feedback = result.feedback_variable_streams
     _check_number(result, len(heads))
     criteria = [] if result.termination_criteria is None else [result.termination_criteria]
@@ -132,6 +138,26 @@ def _iterated(
         if result.termination_criteria is not None:
             head.count("the iteration", result.termination_criteria, FeedbackRole.TERMINATION)
     return list(result.output_streams)
+
+
+def _check_arguments(variables: Any, data_streams: Any) -> None:
+    """Raise TypeError for arguments that are not lists of streams."""
+    check_streams("the variable streams", variables)
+    check_streams(
+        "the data streams",
+        [*_streams(data_streams)] if isinstance(data_streams, ReplayableDataStreamList) else data_streams,
+    )
+
+
+def _checked(result: Any) -> IterationBodyResult:
+    """Return the result of a body. Raises TypeError if it is of another kind."""
+    if not isinstance(result, IterationBodyResult):
+        raise TypeError(
+            f"the body of an iteration returns IterationBodyResult(feedback streams, output streams), got {result!r}"
+        )
+    check_streams("feedback_variable_streams", result.feedback_variable_streams)
+    check_streams("output_streams", result.output_streams)
+    return result
 
 
 def _streams(streams: Sequence[DataStream[Any]] | ReplayableDataStreamList) -> Iterator[DataStream[Any]]:

@@ -11,12 +11,14 @@ from penstock.api.output_tag import OutputTag
 from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.descriptors import ValueStateDescriptor
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.datastream.arguments import as_two_functions
+from penstock.datastream.arguments import as_function, as_two_functions
 from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import KeyedCoProcessFunction
 from penstock.datastream.keyed_stream import KeyedStream
 from penstock.engine.runtime.operators.solution_set import SolutionSetOperator
+from penstock.engine.runtime.task.context import shortened
+from penstock.iteration.superstep_stream import check_stream
 
 E = TypeVar("E")
 W = TypeVar("W")
@@ -45,6 +47,8 @@ class SolutionSet(Generic[E]):
         self._deferred_delta = deferred_delta
         self.changes: DataStream[E] | None = None
         """The changed entries; None before `co_group` is called."""
+        self.grouped: list[DataStream[Any]] = []
+        """What `co_group` has returned. It has to be in the supersteps, even if it is not fed back."""
 
     def co_group(
         self,
@@ -56,20 +60,26 @@ class SolutionSet(Generic[E]):
         """Group messages of each superstep with the entry of their `key`. Return the changed entries.
 
         At the end of a superstep `function(key, entry, messages)` is called for each key that has messages, in no
-        particular order; `entry` is None for a new key. It returns the new entry, or None to change nothing. In a
-        deferred iteration (`iterate_delta`) it changes nothing: what it returns, of any type, is only emitted.
-        Raises ValueError if it was called before and the iteration is not deferred.
+        particular order; `entry` is None for a new key. It returns the new entry, or None to change nothing; to
+        change `entry` in place has no certain effect. In a deferred iteration (`iterate_delta`) it changes nothing:
+        what it returns, of any type, is only emitted. Raises ValueError if it was called before and the iteration is
+        not deferred, and TypeError for another kind of function. The job fails if the new entry has another key.
         """
+        as_function(function, "co_group", SolutionSetFunction)
+        check_stream("co_group", messages)
         if self._deferred_delta is not None:
             entries = self._initial.union(self._deferred_delta).key_by(self._key)
-            return _answered(entries, messages.key_by(key), _ReadEntries(function))
+            read = _answered(entries, messages.key_by(key), _ReadEntries(function))
+            self.grouped.append(read)
+            return read
         if self.changes is not None:
             raise ValueError(
                 "a solution set is grouped with one stream of messages: union them, or begin the iteration with "
                 "iterate_delta(deferred=True)"
             )
         entries = self._initial.key_by(self._key)
-        self.changes = _answered(entries, messages.key_by(key), _Entries(function))
+        self.changes = _answered(entries, messages.key_by(key), _Entries(function, entries.key_selector))
+        self.grouped.append(self.changes)
         return self.changes
 
 
@@ -118,6 +128,12 @@ class _ReadEntries(KeyedCoProcessFunction[Any, Any, Any, Any]):
 class _Entries(_ReadEntries):
     """Makes what the function returns the new entry. Emits all entries when the iteration has ended."""
 
+    def __init__(
+        self, function: Callable[[Any, Any, list[Any]], Any] | SolutionSetFunction, key_of: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(function)
+        self._key_of = key_of
+
     def process_element1(self, value: Any, ctx: Any) -> None:
         self._entry.update(value)
         ctx.timer_service().register_event_time_timer(MAX_TIMESTAMP)
@@ -126,6 +142,12 @@ class _Entries(_ReadEntries):
         before = self._entry.value()
         changed = self._call(key, before, messages)
         if changed is not None:
+            if (found := self._key_of(changed)) != key:
+                raise ValueError(
+                    f"the function of co_group returned {shortened(changed)} for the key {shortened(key)}, but by the "
+                    f"key of iterate_delta that is an entry of {shortened(found)}: return the new entry of the key, "
+                    "or None, and feed messages to other keys back in the workset"
+                )
             self._entry.update(changed)
             if before is None:
                 # It fires when the iteration has ended: then the entry leaves.

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.common.functions.script_functions import dumps
+from penstock.common.functions.user_calls import RAISED
 from penstock.common.time import Time
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.data_stream import DataStream, check_one_environment
@@ -50,12 +52,14 @@ def iterate(
     superstep k is then in one from k + 1 - slack to k + 1 + slack, aggregates are those of `slack` supersteps earlier,
     and the iteration ends `slack` supersteps later: use it for results that do not depend on the order of updates.
     """
-    if not isinstance(initial, DataStream):
-        raise TypeError(f"expected a stream to iterate, got {initial!r}")
+    check_stream("iterate", initial)
     if supersteps_max is not None and (as_int(supersteps_max) is None or supersteps_max < 1):
         raise ValueError(f"supersteps_max must be an int of 1 or more, or None for no limit, got {supersteps_max!r}")
     if as_int(slack) is None or slack < 0:
         raise ValueError(f"slack must be an int of 0 or more, got {slack!r}")
+    for what, named in (("aggregators", aggregators), ("criteria", criteria)):
+        if named is not None and not isinstance(named, Mapping):
+            raise TypeError(f"{what} must be a dict with their names, got {named!r}")
     rules = SuperstepRules(supersteps_max, slack, dict(aggregators or {}), dict(criteria or {}))
     for missing in rules.criteria.keys() - rules.aggregators.keys():
         raise ValueError(f"there is no aggregator '{missing}' for its criterion; aggregators: {[*rules.aggregators]}")
@@ -63,7 +67,20 @@ def iterate(
         for key, value in given.items():
             if not isinstance(value, kind):
                 raise TypeError(f"expected an object derived from {kind.__name__} for '{key}', got {value!r}")
+    for key, aggregator in rules.aggregators.items():
+        _check_sent(key, aggregator)
     return SuperstepStream(initial, SuperstepHead(name, rules, is_followed(initial, rules)))
+
+
+def _check_sent(name: str, aggregator: Aggregator[Any]) -> None:
+    """Raise TypeError for an aggregator that subtasks could not send to each other."""
+    try:
+        dumps(aggregator)
+    except RAISED as error:
+        raise TypeError(
+            f"the aggregator '{name}' travels between subtasks, and can't be pickled: {error}. Define its class at the "
+            "top level of a module or of the script, and keep values that can be pickled in it"
+        ) from error
 
 
 def is_followed(stream: DataStream[Any], rules: SuperstepRules) -> bool:
@@ -87,11 +104,24 @@ def superstep_windows() -> TumblingEventTimeWindows[Any]:
     return TumblingEventTimeWindows.of(Time.milliseconds(1))
 
 
+def check_stream(method: str, stream: Any) -> None:
+    """Raise TypeError if what `method` of the API got is not a stream."""
+    if not isinstance(stream, DataStream):
+        raise TypeError(f"expected a stream for {method}, got {stream!r}")
+
+
+def check_streams(what: str, streams: Any) -> None:
+    """Raise TypeError if `streams`, called `what` in the error, is not a list or tuple of streams."""
+    if not isinstance(streams, (list, tuple)):
+        raise TypeError(f"{what} must be a list of streams, got {streams!r}")
+    for stream in streams:
+        check_stream(what, stream)
+
+
 def check_feedback(method: str, streams: Sequence[Any], heads: Sequence[SuperstepStream[Any]]) -> None:
     """Raise ValueError if an operator of a stream, for `method` of the API, does not come from one of the heads."""
     for stream in streams:
-        if not isinstance(stream, DataStream):
-            raise TypeError(f"expected a stream for {method}, got {stream!r}")
+        check_stream(method, stream)
         check_one_environment(method, heads[0], stream)
     waiting = [stream._transformation for stream in streams]
     while waiting:
@@ -144,6 +174,7 @@ class SuperstepStream(DataStream[T]):
         from this iteration.
         """
         self.check_open()
+        check_streams("outputs", outputs)
         ends = [stream for stream in (feedback, termination) if stream is not None]
         check_feedback("close_with", [*ends, *outputs], [self, *self.entering])
         if termination is not None and any(head.follows for head in (self, *self.entering)):
@@ -164,6 +195,7 @@ class SuperstepStream(DataStream[T]):
         the subtasks and in operator state, and are emitted at the end of each superstep. Source: Flink ML,
         ReplayableDataStreamList.replay.
         """
+        check_stream("replay", stream)
         if is_followed(stream, SuperstepRules()):
             raise ValueError(f"replay() needs a bounded stream, because it keeps all records of '{stream.get_name()}'")
         return self._connected("replay", stream, replaying()).name("Replay")
@@ -174,6 +206,7 @@ class SuperstepStream(DataStream[T]):
         So listeners are called also where no stream of the iteration is connected. Records of an unbounded stream are
         in the superstep that begins next when they arrive; such a stream has to enter, and can't be connected itself.
         """
+        check_stream("enter", stream)
         check_one_environment("enter", self, stream)
         rules = self._rules
         if is_followed(stream, rules):

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.simulation.iteration_programs import results
-from tests.simulation.programs import environment, graph_of
+from tests.simulation.iteration_programs import CALM, results
+from tests.simulation.programs import environment, graph_of, simulate
 
 from penstock.api.source import Boundedness
 from penstock.common.errors import ProgramError
+from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream.functions import FlatMapFunction, ProcessFunction
@@ -19,6 +20,7 @@ from penstock.iteration import (
     IterationConfig,
     IterationListener,
     Iterations,
+    MaxAggregator,
     SumAggregator,
     iterate,
     iterate_delta,
@@ -165,10 +167,55 @@ def test_an_error_in_the_call(program: Callable[[Any], None], message: str) -> N
         program(environment())
 
 
+def grouped_by(env: Any, function: Any) -> None:
+    iteration = iterate_delta(numbers(env), numbers(env), key=same)
+    iteration.solution_set.co_group(iteration.workset, function, key=same)
+
+
+def yielded(key: int, entry: Any, messages: Any) -> Any:
+    yield entry
+
+
+CONFIG = IterationConfig(3)
+
+
+def bounded(variables: Any, config: Any = CONFIG, body: Any = None) -> None:
+    Iterations.iterate_bounded_streams_until_termination(variables, [], config, body)
+
+
+def local_aggregator() -> Any:
+    class Local(SumAggregator):
+        pass
+
+    return Local()
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda env: iterate([1, 2]), "a stream to iterate"),  # type: ignore[arg-type]
+        (lambda env: iterate([1, 2]), "a stream for iterate"),  # type: ignore[arg-type]
+        (lambda env: iterate_delta([1], numbers(env), key=same), "a stream for iterate_delta"),  # type: ignore[arg-type]
+        (lambda env: begun(env).replay([1]), "a stream for replay"),
+        (lambda env: begun(env).enter([1]), "a stream for enter"),
+        (lambda env: begun(env).close_with(numbers(env), outputs=numbers(env)), "outputs must be a list of streams"),
+        (lambda env: with_broadcast_set(begun(env), [1], max), "a stream for with_broadcast_set"),  # type: ignore[arg-type]
+        (lambda env: with_broadcast_set(begun(env), numbers(env), None), "a function of two lists"),  # type: ignore[arg-type]
+        (
+            lambda env: with_broadcast_set(begun(env), numbers(env), lambda records: records),  # type: ignore[arg-type,misc]
+            r"called with 2 arguments \(records, broadcast_set\)",
+        ),
+        (lambda env: grouped_by(env, lambda entry, messages: entry), r"3 arguments \(key, entry, messages\)"),
+        (lambda env: grouped_by(env, yielded), "contains `yield`"),
+        (lambda env: grouped_by(env, 5), "a callable or a SolutionSetFunction"),
+        (lambda env: bounded(numbers(env)), "the variable streams must be a list of streams"),
+        (lambda env: bounded([numbers(env)], config=10), "config must be an IterationConfig"),
+        (lambda env: bounded([numbers(env)], body=lambda variables, data: variables), "returns IterationBodyResult"),
+        (
+            lambda env: bounded([numbers(env)], body=lambda variables, data: IterationBodyResult(variables[0])),
+            "feedback_variable_streams must be a list of streams",
+        ),
+        (lambda env: iterate(numbers(env), aggregators=[SumAggregator()]), "aggregators must be a dict"),  # type: ignore[arg-type]
+        (lambda env: iterate(numbers(env), aggregators={"sum": local_aggregator()}), "top level of a module"),
         (lambda env: begun(env).close_with("numbers"), "a stream for close_with"),
         (lambda env: iterate(numbers(env), aggregators={"sum": sum}), "derived from Aggregator for 'sum'"),
         (
@@ -226,6 +273,37 @@ def with_timestamps(env: Any) -> Any:
     )
 
 
+def joined_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.join(numbers(env)).where(same).equal_to(same).apply(max))
+
+
+def grouped_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.key_by(same).full_window_partition().reduce(max))
+
+
+def sorted_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.full_window_partition().sort_partition(same))
+
+
+def numbered_whole(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.zip_with_index().map(sum))
+
+
+def aggregated_termination(env: Any) -> Any:
+    iteration = begun(env)
+    changes = iteration.full_window_partition().reduce(max)
+    return iteration.close_with(iteration.map(same), termination=changes)
+
+
+def crossed_with_itself(env: Any) -> Any:
+    iteration = begun(env)
+    return iteration.close_with(iteration.cross(iteration).apply(max))
+
+
 def listener_behind(env: Any) -> Any:
     iteration = begun(env)
     iteration.process(Listening()).print()
@@ -247,6 +325,12 @@ def listener_for_records(env: Any) -> Any:
         (feed_each_other, "feed each other"),
         (without_supersteps, "has no supersteps"),
         (with_timestamps, "assigns timestamps and watermarks in a structured iteration"),
+        (joined_whole, "'Join' has its results when its whole input has ended"),
+        (grouped_whole, "'Reduce Partition' has its results when"),
+        (sorted_whole, "'Sort Partition' has its results when"),
+        (numbered_whole, "'Zip With Index' has its results when"),
+        (aggregated_termination, "'Reduce Partition' has its results when"),
+        (crossed_with_itself, "'Cross' has its results when"),
         (listener_behind, "add the stream to the outputs"),
         (listener_for_records, "only called for records"),
     ],
@@ -279,3 +363,71 @@ def test_a_listener_among_the_outputs_is_in_the_iteration() -> None:
         return ends
 
     assert results(program) == [0, 1, 2]
+
+
+def test_an_output_may_wait_for_the_end_of_the_iteration() -> None:
+    """Only what is fed back can't: an output has its results when the iteration has ended."""
+
+    def program(env: Any) -> Any:
+        iteration = begun(env)
+        added = iteration.map(lambda number: number + 1)
+        total = added.key_by(lambda number: 0).full_window_partition().reduce(lambda one, other: one + other)
+        iteration.close_with(added, outputs=[total])
+        return total
+
+    assert results(program) == [9 + 12 + 15]
+
+
+def test_a_step_may_cross_with_a_stream_from_outside() -> None:
+    """Records of superstep 0 wait for the other stream: superstep 0 would end without them."""
+
+    def program(env: Any) -> Any:
+        iteration = begun(env)
+        return iteration.close_with(iteration.cross(env.from_collection([10])).apply(lambda one, other: one + other))
+
+    assert results(program) == [31, 32, 33]
+
+
+class Mixed(ProcessFunction[Any, Any]):
+    """Aggregates values of several types: each subtask another one."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.context = runtime_context
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        mine = value if self.context.get_index_of_this_subtask() else str(value)
+        self.context.get_iteration_aggregator("most").aggregate(mine)
+        yield value
+
+
+def failed(program: Callable[[Any], Any]) -> str:
+    """Run a program that has to fail; return the message."""
+    env = environment(2)
+    program(env).print()
+    simulation = simulate(env, 1, CALM)
+    assert simulation.run() is JobStatus.FAILED
+    return str(simulation.error)
+
+
+def test_results_that_an_aggregator_cannot_combine_are_named() -> None:
+    """A trace of the engine's code would say neither which aggregator, nor that a copy's result is aggregated."""
+
+    def program(env: Any) -> Any:
+        iteration = iterate(numbers(env).rebalance(), 3, aggregators={"most": MaxAggregator()})
+        return iteration.close_with(iteration.process(Mixed()))
+
+    assert "the aggregator 'most' failed when the results of two subtasks were combined" in failed(program)
+
+
+def test_an_entry_of_another_key_is_refused() -> None:
+    """It would be in the solution set under the key of the messages: two entries of a key, or none."""
+
+    def program(env: Any) -> Any:
+        pairs = numbers(env).map(lambda number: (number, number))
+        iteration = iterate_delta(pairs, pairs, 3, key=lambda pair: pair[0])
+        swapped = iteration.solution_set.co_group(
+            iteration.workset, lambda key, entry, messages: (key + 10, 0), key=lambda pair: pair[0]
+        )
+        return iteration.close_with(swapped, swapped)
+
+    assert "by the key of iterate_delta that is an entry of 1" in failed(program)

@@ -11,6 +11,7 @@ from penstock.engine.plan.transformations import (
     SourceTransformation,
     SuperstepsTransformation,
 )
+from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead
 from penstock.engine.runtime.operators.superstep_listening import SuperstepListening, is_listener
 from penstock.engine.runtime.operators.timestamps import TimestampsAndWatermarksOperator
@@ -31,6 +32,7 @@ def check_structured_iterations(graph: StreamGraph) -> None:
                 if edge.target in loop:
                     _check_edge(graph, edge, loop, heads)
             _check_loop(graph, loop)
+            _check_ends(graph, loop)
     _check_listeners(graph, heads, {node for loop in loops if not heads.isdisjoint(loop) for node in loop})
     for edge in graph.edges:
         is_inside = any(edge.source in loop and edge.target in loop for loop in loops)
@@ -63,6 +65,25 @@ def _check_loop(graph: StreamGraph, loop: frozenset[int]) -> None:
             f"the iterations {', '.join(map(repr, iterations.values()))} feed each other, but each decides by itself "
             "when it ends: use Iterations.iterate_bounded_streams_until_termination, with several variables"
         )
+
+
+def _check_ends(graph: StreamGraph, loop: frozenset[int]) -> None:
+    """Raise ProgramError if what is fed back waits for the end of a stream that ends with the iteration."""
+    inside = [edge for edge in graph.edges if edge.source in loop and edge.target in loop]
+    before: dict[int, list[int]] = {}
+    for edge in inside:
+        if not edge.feedback:
+            before.setdefault(edge.target, []).append(edge.source)
+    fed_back = {edge.source for edge in inside if edge.feedback and edge.role is not FeedbackRole.ENDS}
+    leads_back = fed_back.union(*(reached(node, before) for node in fed_back))
+    for edge in inside:
+        if edge.target in leads_back and graph.nodes[edge.target].operator.awaits_end_of(edge.input_index):
+            raise ProgramError(
+                f"'{graph.nodes[edge.target].name}' has its results when its whole input has ended, but is in a "
+                "structured iteration, whose streams end with it: nothing would be fed back. For the records of one "
+                "superstep use window(superstep_windows()), as in join(…).where(…).equal_to(…).window(…) and "
+                "key_by(…).window(…), or with_broadcast_set()"
+            )
 
 
 def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], heads: set[int]) -> None:

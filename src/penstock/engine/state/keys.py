@@ -176,11 +176,18 @@ def _encode_subclass(key: Any) -> bytes:
         compared = (getattr(key, f.name) for f in dataclasses.fields(key) if f.compare)
         return _sized(b"K", _name_of(type(key))) + _encode_fields(b"(", compared)
     raise KeyTypeError(
-        f"a {type(key).__name__} cannot be a key: {key!r:.80}{_IMMUTABLE.get(type(key), '')}. "
+        f"a {type(key).__name__} cannot be a key: {key!r:.80}{_instead_of(key)}. "
         "Keys are None, numbers, str, bytes, dates, UUIDs, "
         "enums, and tuples, Rows or frozen dataclasses of these, or have a method __penstock_key__(self) which returns "
         "such a key"
     )
+
+
+def _instead_of(key: Any) -> str:
+    """Return what a key selector can return in place of a value that cannot be a key; "" if that is not known."""
+    if type(key).__module__ == "numpy" and getattr(key, "shape", None) == ():
+        return "; return key.item() instead"
+    return _IMMUTABLE.get(type(key), "")
 
 
 def _name_of(kind: type) -> bytes:

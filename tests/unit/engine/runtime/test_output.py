@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from types import SimpleNamespace
 
+import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -328,6 +329,7 @@ def test_a_value_that_cannot_be_pickled_is_named_behind_a_watermark() -> None:
         ({"b": 1}, "KeyError"),
         ({"a": {1}}, "a set cannot be a key: {1}; return tuple(sorted(key))"),
         ({"a": [{1}]}, "a set cannot be a key: {1}"),
+        ({"a": numpy.int64(7)}, "a int64 cannot be a key: np.int64(7); return key.item() instead"),
         ({"a": float("nan")}, "NaN cannot be a key"),
     ],
 )

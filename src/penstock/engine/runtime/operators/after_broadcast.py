@@ -1,20 +1,24 @@
 """Records that wait for the end of a broadcast stream, and are then processed with all of its values.
 
-In STREAMING both streams arrive at the same time, so records wait in `RecordRuns`, and are in snapshots. A batched task
-reads the broadcast stream first. Three uses: pairs with each value of the other stream, places among ranges of sampled
-keys, and numbers behind those of other subtasks.
+In STREAMING both streams arrive at the same time, so records wait in `RecordRuns`, and are in snapshots. Event time
+waits with them: otherwise they would be late behind this operator. A batched task reads the broadcast stream first.
+Three uses: pairs with each value of the other stream, places among ranges of sampled keys, and numbers behind those of
+other subtasks.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.copies import independent_copy
 from penstock.engine.runtime.batch.record_runs import RecordRuns
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.ending import EndingOperator, Results
@@ -48,7 +52,16 @@ class Cross(BroadcastUse):
     """Results of the user's function for a record and each value of the other stream."""
 
     def process_with(self, values: list[Any], call: Callable[..., Any]) -> Process:
-        return lambda record: (call(record, value) for value in values)
+        # A copy for each pair: a value stays for later records, and in snapshots, whatever the function does with it.
+        copied = independent_copy
+        known = [(value, copied(value) is value) for value in values]
+
+        def process(record: Any) -> Iterable[Any]:
+            stays = copied(record) is record
+            for value, value_stays in known:
+                yield call(record if stays else copied(record), value if value_stays else copied(value))
+
+        return process
 
 
 class RangeOfKey(BroadcastUse):
@@ -106,9 +119,18 @@ class AfterBroadcastOperator(EndingOperator):
         self._waiting = RecordRuns(context, "records that wait for a broadcast")
         self._values: list[Any] = []
         self._process: Process | None = None
+        self._time: int | None = None
+        """The watermark (ms) that waits with the records."""
+        self._active = True
+        """The status that waits with them."""
+        self._behind_records: deque[Callable[[], bool]] = deque()
+        """What is emitted when the records that have waited are."""
 
     def inputs(self) -> Sequence[Input]:
         return self._inputs
+
+    def awaits_end_of(self, index: int) -> bool:
+        return index == _SECOND
 
     def function_places(self) -> Sequence[FunctionPlace]:
         return (FunctionPlace(self, "function"),)
@@ -140,17 +162,42 @@ class AfterBroadcastOperator(EndingOperator):
             self._begin()
         return self.emit_all(self._guarded(_stamped(chunk)))
 
+    def watermark(self, timestamp: int) -> bool:
+        if self._process is None:
+            self._time = timestamp
+            return True
+        return super().watermark(timestamp)
+
+    def status(self, active: bool) -> bool:
+        if self._process is None:
+            self._active = active
+            return True
+        return super().status(active)
+
     def end_input(self, index: int = 0) -> bool:
         if index != _SECOND or self._process is not None:
             return True
         self._begin()
         return self.emit_all(self._guarded(self._waiting.drain()))
 
+    def resume(self) -> bool:
+        may_continue = self._results is None or super().resume()
+        while may_continue and self._results is None and self._behind_records:
+            may_continue = self._behind_records.popleft()()
+        self.paused = self._results is not None or bool(self._behind_records)
+        return may_continue
+
     def _begin(self) -> None:
         try:
             self._process = self._use.process_with(self._values, self.function.call)
         except RAISED as error:
             raise self.context.user_error(error, self.function.method) from error
+        if self._time is not None:
+            self._behind_records.append(partial(super().watermark, self._time))
+            self._time = None
+        if not self._active:
+            self._behind_records.append(partial(super().status, False))
+            self._active = True
 
     def _guarded(self, records: Iterator[tuple[Any, int | None]]) -> Results:
         process = self._process

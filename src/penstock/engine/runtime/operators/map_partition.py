@@ -43,6 +43,9 @@ class MapPartitionOperator(EndingOperator):
         """Return where records wait."""
         return RecordRuns(context, "records of a partition")
 
+    def awaits_end_of(self, index: int) -> bool:
+        return True
+
     def function_places(self) -> Sequence[FunctionPlace]:
         return (FunctionPlace(self, "function"),)
 

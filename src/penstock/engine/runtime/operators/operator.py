@@ -203,6 +203,10 @@ class Operator:
         """End input `index`: no more records follow. After the last input, `finish` is called."""
         return True
 
+    def awaits_end_of(self, index: int) -> bool:
+        """Return whether its results come only when input `index` has ended."""
+        return False
+
     def wake_at_ms(self) -> int | None:
         """Return the next processing time (ms) at which to call `processing_time`, or None."""
         return None

@@ -19,7 +19,7 @@ from penstock.engine.runtime.network.buffer import EndOfSuperstep
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepPlace, SuperstepRules
 from penstock.engine.runtime.task.context import shortened
-from penstock.engine.runtime.task.supersteps import Aggregators, packed
+from penstock.engine.runtime.task.supersteps import Aggregators, aggregate_result, packed
 
 
 class Decisions:
@@ -128,7 +128,7 @@ class Decisions:
         # In the order of channels, which is the same for all heads: sums of floats depend on it.
         for end in ends:
             for name, value in (pickle.loads(end.aggregates) if end.aggregates else {}).items():
-                results[name].aggregate(value)
+                aggregate_result(name, results[name], value)
         self._aggregators[number] = {name: (one, results[name].get_aggregate()) for name, (one, _) in before.items()}
         # A head that begins a superstep asks for an older result than the last one: it is the same for all heads.
         self._aggregators.pop(number - self._rules.slack - 1, None)

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from penstock.api.functions.aggregator import Aggregator
 from penstock.common.errors import ProgramError
 from penstock.common.functions.script_functions import dumps
+from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.network.buffer import BeginOfSuperstep, Element, EndOfSuperstep
 from penstock.engine.runtime.network.edge import EdgeInfo
 
@@ -27,6 +28,17 @@ NO_AGGREGATORS = b""
 def packed(aggregators: Aggregators) -> bytes:
     """Return aggregators as a BeginOfSuperstep carries them."""
     return dumps(aggregators) if aggregators else NO_AGGREGATORS
+
+
+def aggregate_result(name: str, aggregator: Aggregator[Any], value: Any) -> None:
+    """Add the result of another copy of an aggregator. Raises ProgramError if the user's class fails."""
+    try:
+        aggregator.aggregate(value)
+    except RAISED as error:
+        raise ProgramError(
+            f"the aggregator '{name}' failed when the results of two subtasks were combined, by aggregate() with a "
+            f"{type(value).__name__} that get_aggregate() has returned: {type(error).__name__}: {error}"
+        ) from error
 
 
 class Edge(Protocol):
@@ -109,7 +121,7 @@ class Supersteps:
             return received[0] if received else b""
         for one in received:
             for name, value in pickle.loads(one).items():
-                self.aggregator(name).aggregate(value)
+                aggregate_result(name, self.aggregator(name), value)
         return dumps({name: one.get_aggregate() for name, one in self._partial.items()})
 
     @property

@@ -40,6 +40,9 @@ class PartitionAggregateOperator(Operator):
         self._held: Any = _ABSENT
         self._restored: list[Any] = []
 
+    def awaits_end_of(self, index: int) -> bool:
+        return True
+
     def function_places(self) -> Sequence[FunctionPlace]:
         return self.contents.function_places()
 
