@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.process_tree import CpuTime
-from penstock.common import Configuration
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.hosts.spark.driver.session import session_for
 
 _PARALLELISM = 2
 Program = Callable[[Any, Any], Any]
@@ -126,7 +124,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=5, help="of each, that are counted")
     parser.add_argument("--only", choices=PROGRAMS, action="append")
     arguments = parser.parse_args()
-    spark = session_for(_PARALLELISM, False, Configuration(), None)
+    spark = StreamExecutionEnvironment.get_execution_environment().get_spark_session(_PARALLELISM)
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         rows, others = frames_of(spark, arguments.rows, str(Path(folder, "input")))
         for name in arguments.only or PROGRAMS:

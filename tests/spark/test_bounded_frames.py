@@ -10,10 +10,13 @@ from typing import Any
 
 import pytest
 from tests.spark.jobs import BATCH, collect, environment, failure_of
+from tests.unit.datastream.simulated import collected
+from tests.unit.datastream.simulated import environment as simulator_environment
 
 from penstock.common import Configuration, Row, WatermarkStrategy
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.datastream import DataStream, Order, StreamExecutionEnvironment
+from penstock.datastream.data_frame_parts import whole_frame
 from penstock.engine.plan.frame_parts import PASS
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.spark.driver.session import session_for
@@ -134,32 +137,32 @@ def plain(value: Any) -> Any:
     return repr(value)
 
 
-def results_of(spark: Any, way: str, seed: int, count: int) -> list[Counter[Any]]:
-    """The results of several random programs, which run as one job."""
+def results_of(rows: Any) -> Counter[Any]:
+    return Counter(tuple(map(plain, row)) for row in rows)
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 12))])
+def test_random_programs_have_the_results_of_operators(spark: Any, seed: int) -> None:
+    """The results of a program would depend on whether its types are declared."""
     dice = random.Random(seed)
     frames = [random_frame(spark, dice, rows) for rows in (25, 10, 0)]
     frames += [random_frame(spark, dice, 15).drop("price", "list"), frames[1].select("id", "city", "share", "part")]
-    env = batch_environment(way)
-    ends = []
-    for number in range(count):
-        dice = random.Random(f"{seed} {number}")
-        streams = [env.from_data_frame(frame) for frame in frames]
-        ends.append(random_program(dice, streams).map(lambda row, number=number: (number, tuple(row))))
-    first, *others = ends
-    results: list[Counter[Any]] = [Counter() for _ in range(count)]
-    for number, row in collect(first.union(*others)):
-        results[number][tuple(map(plain, row))] += 1
-    return results
-
-
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(2, 8))])
-def test_random_programs_have_the_results_of_operators(spark: Any, seed: int) -> None:
-    """The results of a program would depend on whether its types are declared."""
-    count = 8
-    frames, operators = (results_of(spark, way, seed, count) for way in WAYS)
-    for number in range(count):
-        assert frames[number] == operators[number], f"program {number}"
-    assert sum(map(len, operators)) > 4 * count, "the programs have too few results to compare"
+    tables = [frame.toArrow() for frame in frames]
+    computed, results = 0, 0
+    for number in range(8):
+        env, simulated = batch_environment(), simulator_environment()
+        of_frames = random_program(random.Random(f"{seed} {number}"), [env.from_data_frame(frame) for frame in frames])
+        of_tables = random_program(
+            random.Random(f"{seed} {number}"), [simulated.from_data_frame(table) for table in tables]
+        )
+        assert fields_of(of_frames) == fields_of(of_tables)
+        frame = whole_frame(of_frames._transformation, Configuration())
+        if frame is not None:
+            expected = results_of(collected(of_tables))
+            assert results_of(collected(simulated.from_data_frame(frame.toArrow()))) == expected, f"program {number}"
+            computed, results = computed + 1, results + len(expected)
+    assert computed >= 4
+    assert results > 40, "the programs have too few results to compare"
 
 
 def test_a_program_of_frames_is_a_frame(spark: Any) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.common.configuration import Configuration, options
-from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.plan.frame_parts import frame_parts
 from penstock.engine.plan.plan import Change
 from penstock.engine.plan.relations import relation_of
 from penstock.engine.plan.stream_graph import NOTHING_REPLACED, in_order
-from penstock.engine.plan.transformations import SourceTransformation, Transformation
+from penstock.engine.plan.transformations import OperatorTransformation, SourceTransformation, Transformation
+from penstock.engine.runtime.operators.last_timestamp import LastTimestampOperator
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class ReadParts(NamedTuple):
-    """The sources that read what DataFrames compute, by the ids of the streams that they replace."""
+    """The streams of what DataFrames compute, by the ids of the streams that they replace."""
 
-    sources: Mapping[int, SourceTransformation] = NOTHING_REPLACED
+    streams: Mapping[int, Transformation] = NOTHING_REPLACED
     changes: Sequence[Change] = ()
     """What `penstock explain` says about them."""
 
 
 def parts_read(ends: Sequence[Transformation], configuration: Configuration, next_id: Callable[[], int]) -> ReadParts:
-    """Return the sources to read in place of the parts of a program in BATCH mode that run as DataFrames."""
+    """Return the streams to read in place of the parts of a program in BATCH mode that run as DataFrames."""
     if not _has_relations(ends, configuration):
         return ReadParts()
     frames = _Frames()
@@ -39,13 +39,11 @@ def parts_read(ends: Sequence[Transformation], configuration: Configuration, nex
     from penstock.hosts.spark.frames.lowering import Lowering
 
     lowering = Lowering(configuration.get(options.PARALLELISM))
-    return ReadParts(
-        {
-            end.id: _source_of(end, lowering, id=next_id(), directory=frames.directory, is_timed=end.id in parts.timed)
-            for end in parts.ends
-        },
-        parts.changes,
-    )
+    streams: dict[int, Transformation] = {}
+    for end in parts.ends:
+        source = _source_of(end, lowering, id=next_id(), directory=frames.directory)
+        streams[end.id] = _at_the_end(source, next_id()) if end.id in parts.timed else source
+    return ReadParts(streams, parts.changes)
 
 
 def whole_frame(end: Transformation, configuration: Configuration) -> DataFrame | None:
@@ -86,6 +84,7 @@ class _Frames:
             return f"'{stream.name}' is no DataFrame"
         from penstock.hosts.spark.frames.source import DataFrameSource, reason_to_copy
         from penstock.hosts.spark.internals.jvm import is_alive
+        from penstock.hosts.spark.internals.query_plans import is_one_session
 
         if not isinstance(source, DataFrameSource) or (frame := source.frame) is None:
             return f"'{stream.name}' is no DataFrame"
@@ -96,30 +95,25 @@ class _Frames:
         if not is_alive(frame.sparkSession):
             return f"'{stream.name}': its session was stopped"
         self._session = self._session or frame.sparkSession
-        if frame.sparkSession is not self._session:
+        if not is_one_session(frame.sparkSession, self._session):
             return f"'{stream.name}': it is of another session"
         self._directory = self._directory or source.directory
         reason = reason_to_copy(frame)
         return None if reason is None else f"'{stream.name}': {reason}"
 
 
-def _source_of(
-    end: Transformation, lowering: Lowering, *, id: int, directory: str | None, is_timed: bool
-) -> SourceTransformation:
+def _source_of(end: Transformation, lowering: Lowering, *, id: int, directory: str | None) -> SourceTransformation:
     """Return the source of what a part computes."""
     from penstock.hosts.spark.frames.source import DataFrameSource, PartitionsSource
 
     relation = relation_of(end)
     assert relation is not None, f"{end.name} is not a relation"
     kind = PartitionsSource if relation.has_partitions else DataFrameSource
-    strategy: WatermarkStrategy = WatermarkStrategy.no_watermarks()
-    if is_timed:
-        strategy.with_timestamp_assigner(_end_of_time)
     source = SourceTransformation(
         id=id,
         name=f"{end.name} (DataFrame)",
         source=kind(lowering.frame_of(end), directory, end.name),
-        strategy=strategy,
+        strategy=WatermarkStrategy.no_watermarks(),
         output_type=end.output_type,
         parallelism=lowering.partitions_of(end),
     )
@@ -127,5 +121,16 @@ def _source_of(
     return source
 
 
-def _end_of_time(value: Any, record_timestamp: int) -> int:
-    return MAX_TIMESTAMP
+def _at_the_end(source: SourceTransformation, id: int) -> Transformation:
+    """Return the stream of a source whose records have the last timestamp, as the results of a join have."""
+    name = "Last Timestamp"
+    stream = OperatorTransformation(
+        id,
+        name,
+        [source],
+        LastTimestampOperator(name),
+        output_type=source.output_type,
+        parallelism=source.parallelism,
+    )
+    stream.is_nameless = True
+    return stream

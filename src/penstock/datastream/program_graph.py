@@ -19,7 +19,7 @@ def stream_graph_of(
     sinks: list[Transformation],
     configuration: Configuration,
     buffer_timeout_ms: int,
-    replaced: Mapping[int, SourceTransformation] = NOTHING_REPLACED,
+    replaced: Mapping[int, Transformation] = NOTHING_REPLACED,
 ) -> StreamGraph:
     """Return the graph that ends in these sinks. Raises ProgramError if there are no sinks.
 

@@ -473,10 +473,7 @@ class StreamExecutionEnvironment(DriverOnly):
                 if number < len(phases):
                     earlier = Submission(graph, phase.results, self._configuration, self._spark)
                     self._run_phase(executor.execute(earlier))
-            graph.changes[:0] = (
-                [*changes, Change(PASS, "it is the result: no operator runs")] if self._plans_frame else changes
-            )
-            self._plans_frame = False
+            graph.changes[:0] = changes
             graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
             graph.check_origin, self._check_origin = self._check_origin, None
             client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
@@ -553,7 +550,7 @@ class StreamExecutionEnvironment(DriverOnly):
     def _pipeline_executor(self) -> PipelineExecutor:
         return self._executor or context_environment().executor or load_executor(self._configuration)
 
-    def _stream_graph(self, replaced: Mapping[int, SourceTransformation] = NOTHING_REPLACED) -> StreamGraph:
+    def _stream_graph(self, replaced: Mapping[int, Transformation] = NOTHING_REPLACED) -> StreamGraph:
         return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout(), replaced)
 
     def _run_phase(self, client: JobClient) -> None:
@@ -578,13 +575,17 @@ class StreamExecutionEnvironment(DriverOnly):
                 self._result_sinks[sink.id] = results
             graph = self._stream_graph()
         parts = parts_read(self._sinks, self._configuration, self.next_id) if mode.blocking_exchanges else ReadParts()
-        if parts.sources:
-            graph = self._stream_graph(parts.sources)
+        if parts.streams:
+            graph = self._stream_graph(parts.streams)
+        changes = list(parts.changes)
+        if self._plans_frame:
+            changes.append(Change(PASS, "the DataFrame is the result: no operator runs"))
+            self._plans_frame = False
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
         phases = phases_of(graph, self.next_id) if mode.blocking_exchanges else []
         # All, so that an error in a later one comes before the first one runs.
         jobs = [phase.job_graph(name) for phase in phases]
-        return (jobs[-1] if jobs else JobGraph(name, graph, mode)), phases, parts.changes
+        return (jobs[-1] if jobs else JobGraph(name, graph, mode)), phases, changes
 
 
 def _unusual_values(collection: Iterable[Any]) -> str:

@@ -37,7 +37,7 @@ from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND, default_max_
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
 
-NOTHING_REPLACED: Mapping[int, SourceTransformation] = MappingProxyType({})
+NOTHING_REPLACED: Mapping[int, Transformation] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,14 +96,14 @@ class StreamEdge:
 class StreamGraph:
     """Build the graph of a submission. Raises ProgramError for an invalid program.
 
-    `replaced`: sources that are read in place of other streams, by the ids of these.
+    `replaced`: streams that are read in place of others, by the ids of these.
     """
 
     def __init__(
         self,
         sinks: list[Transformation],
         settings: GraphSettings,
-        replaced: Mapping[int, SourceTransformation] = NOTHING_REPLACED,
+        replaced: Mapping[int, Transformation] = NOTHING_REPLACED,
     ) -> None:
         self.settings = settings
         self._replaced = replaced
@@ -347,7 +347,7 @@ def _pact(transformation: Transformation) -> str:
 
 
 def in_order(
-    sinks: Sequence[Transformation], replaced: Mapping[int, SourceTransformation] = NOTHING_REPLACED
+    sinks: Sequence[Transformation], replaced: Mapping[int, Transformation] = NOTHING_REPLACED
 ) -> list[Transformation]:
     """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth.
 

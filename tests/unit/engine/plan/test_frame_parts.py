@@ -158,7 +158,7 @@ def test_a_source_takes_the_place_of_a_part() -> None:
     one = frame()
     pairs = joined(one, one)
     end = pairs.map(str).print()
-    graph = StreamGraph([end._transformation], settings(), {pairs._transformation.id: one._transformation})  # type: ignore[dict-item]
+    graph = StreamGraph([end._transformation], settings(), {pairs._transformation.id: one._transformation})
     assert [node.name for node in graph.nodes.values()] == ["frame", "Map", "Print to Std. Out"]
 
 
