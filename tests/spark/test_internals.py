@@ -29,6 +29,7 @@ from penstock.hosts.spark.internals.jvm import (
 )
 from penstock.hosts.spark.internals.memory_stream import empty_stream
 from penstock.hosts.spark.internals.python_daemons import renew_after
+from penstock.hosts.spark.internals.query_plans import is_deterministic, is_one_session
 from penstock.hosts.spark.internals.settings import DISABLED, FIXED_AT_START, PER_BATCH_JOB, PER_QUERY
 from penstock.hosts.spark.rows import ROW_TYPE, buffers_of, to_batch
 
@@ -91,6 +92,15 @@ def test_assumption_settings(spark: Any) -> None:
 def test_assumption_concurrent_tasks(spark: Any) -> None:
     """No job would start on a cluster, or before its executors are there."""
     assert concurrent_tasks(spark) == spark.sparkContext.defaultParallelism
+
+
+def test_assumption_deterministic_plan(spark: Any) -> None:
+    """Operations that read one frame would get different rows."""
+    frame = spark.range(3)
+    assert is_deterministic(frame.join(frame, "id").groupBy("id").count())
+    assert not is_deterministic(frame.selectExpr("id", "rand() AS chance").join(frame, "id").select("id"))
+    assert is_one_session(spark, frame.sparkSession)
+    assert not is_one_session(spark, spark.newSession())
 
 
 def test_assumption_stopped_by_spark(spark: Any) -> None:

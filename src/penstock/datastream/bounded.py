@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, checked_count, output_type_of
 from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.field_join import fields_of_pairs
 from penstock.datastream.functions import (
     CrossFunction,
     FlatMapFunction,
@@ -25,13 +27,15 @@ from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.partition_windowed_stream import PartitionWindowedStream, check_bounded
 from penstock.datastream.sampling import KeySample, Sample, SampleWithReplacement
+from penstock.engine.plan.relations import Cross, Distinct, First, ForOperators, PartitionByRange
+from penstock.engine.plan.transformations import Relation, Transformation
 from penstock.engine.runtime.operators.after_broadcast import (
     AfterBroadcastOperator,
     BroadcastUse,
-    Cross,
     GlobalIndex,
     RangeOfKey,
 )
+from penstock.engine.runtime.operators.after_broadcast import Cross as CrossedPairs
 from penstock.engine.runtime.operators.first import FirstOperator, KeyedFirstOperator
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.numbering import NumberingOperator
@@ -45,22 +49,35 @@ R = TypeVar("R")
 
 def distinct(stream: DataStream[T], key: Any) -> DataStream[T]:
     """See `DataStream.distinct`."""
-    return first_of_keys(stream.key_by(_itself if key is None else key), 1).name("Distinct")
+    result = first_of_keys(stream.key_by(_itself if key is None else key), 1).name("Distinct")
+    if key is None:
+        result._transformation.relation = Distinct((stream._without_key,))
+    return result
 
 
 def first(stream: DataStream[T], count: int) -> DataStream[T]:
     """See `DataStream.first`. Each subtask sends at most so many records to the last one."""
     count = checked_count("count", count, 0)
     of_subtasks = _beside(stream, FirstOperator("First", count), stream._transformation.output_type)
-    return of_subtasks._operator(
+    result = of_subtasks._operator(
         "First", FirstOperator("First", count), of_subtasks._transformation.output_type
     ).force_non_parallel()
+    result._transformation.relation = First((stream._without_key,), count)
+    return result
 
 
 def first_of_keys(stream: KeyedStream[T, Any], count: int) -> DataStream[T]:
     """See `KeyedStream.first`."""
     operator = KeyedFirstOperator("First", stream.key_selector, checked_count("count", count, 0))
-    return stream._keyed_operator("First", operator, stream._transformation.output_type)
+    result = stream._keyed_operator("First", operator, stream._transformation.output_type)
+    inputs, select = (stream._without_key,), stream.key_selector
+    if not isinstance(select, FieldKey):
+        result._transformation.relation = ForOperators(inputs, "its key is a function")
+    elif count == 1:
+        result._transformation.relation = Distinct(inputs, select.fields)
+    else:
+        result._transformation.relation = ForOperators(inputs, "it keeps several records of a key")
+    return result
 
 
 def sample(stream: DataStream[T], fraction: Any, *, with_replacement: bool, seed: int | None) -> DataStream[T]:
@@ -98,9 +115,16 @@ def partition_by_range(stream: DataStream[T], key_selector: Any) -> DataStream[T
         "Find Range", DataStream(stream.environment, stream._without_key), sampled, function=function, use=RangeOfKey()
     )
     ranges = placed.partition_custom(_subtask_of_place, _place)
-    return ranges._operator(
+    result = ranges._operator(
         "Range Partition", MapOperator("Range Partition", UserFunction(_record, "map")), output_type
     )
+    inputs = (stream._without_key,)
+    result._transformation.relation = (
+        PartitionByRange(inputs, key_selector.fields)
+        if isinstance(key_selector, FieldKey)
+        else ForOperators(inputs, "its key is a function")
+    )
+    return result
 
 
 class CrossedStreams(Unfinished, Generic[T, U]):
@@ -127,10 +151,30 @@ class CrossedStreams(Unfinished, Generic[T, U]):
         """
         func: Any = _pair if function is None else function
         crossed = as_function(func, "cross", CrossFunction)
-        declared = output_type_of(func, "cross", output_type)
+        return self._crossed(crossed, output_type_of(func, "cross", output_type), ForOperators(self._inputs))
+
+    def select(
+        self, left: Sequence[str] | Mapping[str, str] = (), right: Sequence[str] | Mapping[str, str] = ()
+    ) -> DataStream[Row]:
+        """Emit for each pair a Row of fields of both records, like `select` of a join.
+
+        Raises ValueError for a field that the declared type lacks and for a name of two results, TypeError for what is
+        not a name. This is not in Flink.
+        """
+        fields, result_type = fields_of_pairs(self._inputs, left, right)
+        return self._crossed(UserFunction(fields, "join"), result_type, Cross(self._inputs, fields.fields))
+
+    @property
+    def _inputs(self) -> tuple[Transformation, Transformation]:
+        return self._stream1._without_key, self._stream2._without_key
+
+    def _crossed(
+        self, function: UserFunction, output_type: TypeInformation | None, relation: Relation
+    ) -> DataStream[Any]:
         first_stream, others = _without_key(self._stream1), _without_key(self._stream2).broadcast()
-        result = _after_broadcast("Cross", first_stream, others, function=crossed, use=Cross())
-        result._transformation.output_type = declared
+        result = _after_broadcast("Cross", first_stream, others, function=function, use=CrossedPairs())
+        result._transformation.output_type = output_type
+        result._transformation.relation = relation
         return result
 
 

@@ -55,6 +55,7 @@ from penstock.datastream.operator_settings import OperatorSettings, buffer_timeo
 from penstock.datastream.program_ends import collected, printed, written
 from penstock.datastream.program_graph import unbounded_source_of
 from penstock.engine.plan.column_operators import on_columns
+from penstock.engine.plan.relations import Project
 from penstock.engine.plan.transformations import (
     Chaining,
     DeployedTransformation,
@@ -254,7 +255,9 @@ class DataStream(OperatorSettings, Generic[T]):
         kept = columns.only(
             [names[field] if isinstance(field, int) and 0 <= field < len(names) else field for field in fields]
         )
-        return self._operator(PROJECT, ProjectOperator(columns, kept), kept.row_type)
+        result = self._operator(PROJECT, ProjectOperator(columns, kept), kept.row_type)
+        result._transformation.relation = Project((self._transformation,), kept.names)
+        return result
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream[T]:
         """Assign timestamps and generate watermarks, which replace those from upstream.
@@ -506,7 +509,10 @@ class DataStream(OperatorSettings, Generic[T]):
         from penstock.engine.runtime.columns.conversions import TO_COLUMNS, ToColumnsOperator
 
         columns = columns_of(record_type if record_type is not None else self._transformation.output_type)
-        return self._operator(TO_COLUMNS, ToColumnsOperator(columns), columns.row_type)
+        result = self._operator(TO_COLUMNS, ToColumnsOperator(columns), columns.row_type)
+        if columns.row_type is not None and columns.row_type == self._transformation.output_type:
+            result._transformation.relation = Project((self._transformation,), columns.names)
+        return result
 
     def as_rows(self) -> DataStream[T]:
         """Convert columns to records here, and not where an operator needs them; a stream of records stays as it is."""
@@ -515,7 +521,10 @@ class DataStream(OperatorSettings, Generic[T]):
         columns = given_columns(self._transformation)
         if columns is None:
             return self
-        return self._operator(TO_ROWS, ToRowsOperator(columns), described(columns.row_type))
+        result = self._operator(TO_ROWS, ToRowsOperator(columns), described(columns.row_type))
+        if columns.row_type is not None and columns.row_type == self._transformation.output_type:
+            result._transformation.relation = Project((self._transformation,), columns.names)
+        return result
 
     def map_batches(
         self,
@@ -706,6 +715,9 @@ class DataStream(OperatorSettings, Generic[T]):
             )
         environment = self.environment
         frame = WrittenFrame(self.get_type(), directory, environment._configuration, environment._spark)
+        computed = environment.data_frame_of(self._transformation)
+        if computed is not None and frame.compute(computed, job_execution_name):
+            return frame.read()
         record = record_of(self.get_type())
         records = self if record is None else self.map(record)
         records.sink_to(frame.sink).name("DataFrame")

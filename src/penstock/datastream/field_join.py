@@ -40,7 +40,7 @@ def field_join(
         side: kind if of is None else of.described_type(fields.fields_of(side))
         for side, kind, of in zip((LEFT, RIGHT), record_types, columns, strict=True)
     }
-    result_type = _result_type(fields.fields, types)
+    result_type = joined_type(fields.fields, types)
     on_columns = _on_columns(columns, selectors)
     if on_columns is None or result_type is None:
         function = UserFunction(fields, "process_element")
@@ -64,7 +64,7 @@ def field_join(
     return operator, result_type
 
 
-def _result_type(fields: Sequence[JoinedField], types: Mapping[str, TypeInformation | None]) -> RowTypeInfo | None:
+def joined_type(fields: Sequence[JoinedField], types: Mapping[str, TypeInformation | None]) -> RowTypeInfo | None:
     """Return the type of the results; None if that of one of the streams is not known."""
     kinds = []
     for one in fields:
@@ -73,6 +73,20 @@ def _result_type(fields: Sequence[JoinedField], types: Mapping[str, TypeInformat
             return None
         kinds.append(dict(zip(record_type.get_field_names(), record_type.get_field_types(), strict=True))[one.field])
     return Types.ROW_NAMED([one.name for one in fields], kinds)
+
+
+def fields_of_pairs(
+    streams: tuple[Transformation, Transformation],
+    left: Sequence[str] | Mapping[str, str],
+    right: Sequence[str] | Mapping[str, str],
+) -> tuple[JoinedFields, RowTypeInfo | None]:
+    """Return the function that selects fields of pairs, and the type of its results.
+
+    Raises TypeError or ValueError for fields that can't be selected.
+    """
+    first, second = (stream.output_type for stream in streams)
+    fields = joined_fields(left, right, (names_of(first), names_of(second)))
+    return JoinedFields(fields), joined_type(fields, {LEFT: first, RIGHT: second})
 
 
 def _on_columns(

@@ -8,31 +8,37 @@ Without `window`, the window of bounded streams is the whole stream. Outer joins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from penstock.api.windows.assigner import WindowAssigner
 from penstock.api.windows.assigners import GlobalWindows
 from penstock.api.windows.evictor import Evictor
 from penstock.api.windows.trigger import Trigger
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.time import TimeLength
 from penstock.common.typeinfo import TypeInformation
+from penstock.common.types import Row
 from penstock.datastream.arguments import as_function, common_key_type, key_selector_of, output_type_of
 from penstock.datastream.data_stream import DataStream, check_one_environment
+from penstock.datastream.field_join import fields_of_pairs
 from penstock.datastream.functions import CoGroupFunction, FlatJoinFunction, JoinFunction, KeySelector
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.partition_windowed_stream import check_bounded
 from penstock.datastream.windowed_stream import WindowedStream
+from penstock.engine.plan.relations import ForOperators, Join, Keys, SemiJoin
+from penstock.engine.plan.transformations import Transformation
+from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.windows.two_streams import (
     CoGroup,
     FlatJoin,
-    Join,
     JoinKind,
-    SemiJoin,
     TaggedKey,
     tag_first,
     tag_second,
 )
+from penstock.engine.runtime.windows.two_streams import Join as JoinPairs
+from penstock.engine.runtime.windows.two_streams import SemiJoin as SemiJoinPairs
 
 if TYPE_CHECKING:
     from typing import Self
@@ -82,9 +88,27 @@ class _Where(Unfinished, Generic[T1, T2, K]):
         self._select = select
         self._key_type = key_type
 
-    def _equal_to(self, key_selector: Any, key_type: TypeInformation | None) -> Any:
+    def _equal_to(self, key_selector: Any, key_type: TypeInformation | None) -> _KeyedPair:
         select, second_type = key_selector_of(key_selector, key_type)
-        return self._streams._keyed_by(self._select, select, common_key_type(self._key_type, second_type))
+        both = self._streams
+        keyed_stream = both._keyed_by(self._select, select, common_key_type(self._key_type, second_type))
+        return _KeyedPair(
+            keyed_stream, (both.stream1._transformation, both.stream2._transformation), (self._select, select)
+        )
+
+
+class _KeyedPair(NamedTuple):
+    """Two streams with their key selectors, and the keyed stream of the tagged records of both."""
+
+    keyed_stream: Any
+    streams: tuple[Transformation, Transformation]
+    selectors: tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+    @property
+    def keys(self) -> Keys | None:
+        """The fields of both keys; None if one is a function."""
+        first, second = (select.fields if isinstance(select, FieldKey) else None for select in self.selectors)
+        return None if first is None or second is None else (first, second)
 
 
 class _WithWindow(Unfinished):
@@ -161,13 +185,27 @@ class JoinEqualTo(Unfinished, Generic[T1, T2]):
 
     next_call = "apply(function), or window(assigner)"
 
-    def __init__(self, keyed_stream: Any, join_kind: JoinKind) -> None:
-        self._keyed_stream = keyed_stream
+    def __init__(self, pair: _KeyedPair, join_kind: JoinKind) -> None:
+        self._pair = pair
         self._join_kind = join_kind
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> JoinWithWindow[T1, T2]:
         """Set the windows. Raises TypeError if it is not a WindowAssigner."""
-        return JoinWithWindow(self._keyed_stream, assigner, self._join_kind)
+        return JoinWithWindow(self._pair, assigner, self._join_kind)
+
+    def select(
+        self, left: Sequence[str] | Mapping[str, str] = (), right: Sequence[str] | Mapping[str, str] = ()
+    ) -> DataStream[Row]:
+        """Join whole streams, at their end, and emit fields of each pair: like `select` of a window.
+
+        In BATCH mode, DataFrames with keys of fields are joined by Spark, see "Bounded streams". Raises ProgramError if
+        a stream is unbounded.
+        """
+        result = self.window(_whole(self._pair.keyed_stream, "join")).select(left, right).name("Join")
+        fields, _ = fields_of_pairs(self._pair.streams, left, right)
+        pair = self._pair
+        result._transformation.relation = Join(pair.streams, self._join_kind, pair.keys, fields.fields)
+        return result
 
     def apply(
         self,
@@ -178,7 +216,9 @@ class JoinEqualTo(Unfinished, Generic[T1, T2]):
 
         Raises ProgramError if a stream is unbounded.
         """
-        return self.window(_whole(self._keyed_stream, "join")).apply(function, output_type).name("Join")
+        result = self.window(_whole(self._pair.keyed_stream, "join")).apply(function, output_type).name("Join")
+        result._transformation.relation = ForOperators(self._pair.streams)
+        return result
 
 
 class JoinWithWindow(_WithWindow, Generic[T1, T2]):
@@ -186,8 +226,9 @@ class JoinWithWindow(_WithWindow, Generic[T1, T2]):
 
     _kind = "Window Join"
 
-    def __init__(self, keyed_stream: Any, window_assigner: WindowAssigner[Any, Any], join_kind: JoinKind) -> None:
-        super().__init__(keyed_stream, window_assigner)
+    def __init__(self, pair: _KeyedPair, window_assigner: WindowAssigner[Any, Any], join_kind: JoinKind) -> None:
+        super().__init__(pair.keyed_stream, window_assigner)
+        self._streams = pair.streams
         self._join_kind = join_kind
 
     def apply(
@@ -204,7 +245,20 @@ class JoinWithWindow(_WithWindow, Generic[T1, T2]):
         flat = isinstance(function, FlatJoinFunction)
         user = as_function(function, "join", FlatJoinFunction if flat else JoinFunction)
         declared = output_type_of(function, "join", output_type, elements=flat)
-        return self._evaluated((FlatJoin if flat else Join)(user, self._join_kind), declared)
+        return self._evaluated((FlatJoin if flat else JoinPairs)(user, self._join_kind), declared)
+
+    def select(
+        self, left: Sequence[str] | Mapping[str, str] = (), right: Sequence[str] | Mapping[str, str] = ()
+    ) -> DataStream[Row]:
+        """Emit for each pair a Row of fields of both records: `select(left=["order"], right={"paid": "amount"})`.
+
+        A list names fields, a dict also names the results: {"name of the result": "field"}. The fields of the first
+        stream's record come first. In an outer join the fields of a record that is not there are None. Raises
+        ValueError for a field that the declared type lacks and for a name of two results, TypeError for what is not a
+        name. This is not in Flink.
+        """
+        fields, result_type = fields_of_pairs(self._streams, left, right)
+        return self._evaluated(JoinPairs(UserFunction(fields, "join"), self._join_kind), result_type)
 
 
 class SemiJoinedStreams(_TwoStreams[T1, T2]):
@@ -243,11 +297,13 @@ class SemiJoinWhere(_Where[T1, T2, K]):
 
         Raises ValueError if it is declared with another type than the first, ProgramError if a stream is unbounded.
         """
-        keyed_stream = self._equal_to(key_selector, key_type)
-        method = self._streams._kind
-        windowed: WindowedStream[Any, Any] = WindowedStream(keyed_stream, _whole(keyed_stream, method))
+        pair = self._equal_to(key_selector, key_type)
+        whole = _whole(pair.keyed_stream, self._streams._kind)
+        windowed: WindowedStream[Any, Any] = WindowedStream(pair.keyed_stream, whole)
         declared = self._streams.stream1._transformation.output_type
-        return windowed.evaluated(SemiJoin(self._anti), declared).name("Anti Join" if self._anti else "Semi Join")
+        result = windowed.evaluated(SemiJoinPairs(self._anti), declared)
+        result._transformation.relation = SemiJoin(pair.streams, self._anti, pair.keys)
+        return result.name("Anti Join" if self._anti else "Semi Join")
 
 
 class CoGroupedStreams(_TwoStreams[T1, T2]):
@@ -277,12 +333,12 @@ class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
 
     next_call = "apply(function), or window(assigner)"
 
-    def __init__(self, keyed_stream: Any) -> None:
-        self._keyed_stream = keyed_stream
+    def __init__(self, pair: _KeyedPair) -> None:
+        self._pair = pair
 
     def window(self, assigner: WindowAssigner[Any, Any]) -> CoGroupWithWindow[T1, T2]:
         """Set the windows. Raises TypeError if it is not a WindowAssigner."""
-        return CoGroupWithWindow(self._keyed_stream, assigner)
+        return CoGroupWithWindow(self._pair.keyed_stream, assigner)
 
     def apply(
         self,
@@ -293,7 +349,10 @@ class CoGroupEqualTo(Unfinished, Generic[T1, T2]):
 
         Raises ProgramError if a stream is unbounded.
         """
-        return self.window(_whole(self._keyed_stream, "co_group")).apply(function, output_type).name("Co-Group")
+        whole = _whole(self._pair.keyed_stream, "co_group")
+        result = self.window(whole).apply(function, output_type).name("Co-Group")
+        result._transformation.relation = ForOperators(self._pair.streams)
+        return result
 
 
 class CoGroupWithWindow(_WithWindow, Generic[T1, T2]):

@@ -19,6 +19,7 @@ from penstock.datastream.functions import (
     MapFunction,
     ReduceFunction,
 )
+from penstock.engine.plan.relations import Aggregate
 from penstock.engine.plan.transformations import OperatorTransformation, Transformation
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.function import UserFunction
@@ -163,7 +164,9 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         """
         of_fields = field_aggregation(self._transformation, fields_of_key(self.key_selector), aggregates)
         operator = running_aggregate_operator("Aggregate", self.key_selector, of_fields, ttl_config)
-        return self._keyed_operator("Aggregate", operator, of_fields.result_type)
+        result = self._keyed_operator("Aggregate", operator, of_fields.result_type)
+        result._transformation.relation = Aggregate((self._before,), of_fields.key_fields, of_fields.function.declared)
+        return result
 
     def process(  # type: ignore[override]
         self,

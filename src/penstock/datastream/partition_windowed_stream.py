@@ -13,7 +13,7 @@ from penstock.api.order import Order
 from penstock.api.windows.assigners import GlobalWindows
 from penstock.common.errors import ProgramError
 from penstock.common.functions.field_key import FieldKey
-from penstock.common.typeinfo import TypeInformation
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.arguments import as_function, check_aggregate, output_type_of
 from penstock.datastream.data_stream import DataStream
@@ -21,11 +21,13 @@ from penstock.datastream.functions import AggregateFunction, KeySelector, MapPar
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.program_graph import unbounded_source_of
 from penstock.datastream.windowed_stream import WindowedStream
+from penstock.engine.plan.relations import ForOperators, SortPartition
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.map_partition import MapPartitionOperator, SortPartitionOperator
 from penstock.engine.runtime.windows.contents import Aggregated, Contents, Reduced
-from penstock.engine.runtime.windows.evaluation import MapPartition, SortPartition
+from penstock.engine.runtime.windows.evaluation import MapPartition
+from penstock.engine.runtime.windows.evaluation import SortPartition as SortOfKey
 from penstock.engine.runtime.windows.partial_contents import KeyOfPartial, MergedContents
 from penstock.engine.runtime.windows.partition_aggregate import PartitionAggregateOperator
 
@@ -88,7 +90,15 @@ class PartitionWindowedStream(Unfinished, Generic[T]):
         """
         function, descending = _sort_key(key_selector, order)
         operator = SortPartitionOperator("Sort Partition", function, descending)
-        return self._operator(operator, self._stream._transformation.output_type)
+        stream = self._stream._transformation
+        result = self._operator(operator, stream.output_type)
+        field = _field_of(key_selector, stream.output_type)
+        result._transformation.relation = (
+            ForOperators((stream,), "its key is a function")
+            if field is None
+            else SortPartition((stream,), field, descending)
+        )
+        return result
 
     def reduce(self, reduce_function: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         """Reduce all records to one. Raises TypeError if it is not a function.
@@ -152,7 +162,7 @@ class KeyedPartitionWindowedStream(Unfinished, Generic[T, K]):
     ) -> DataStream[T]:
         """Emit the records of each key, sorted: see `PartitionWindowedStream.sort_partition`."""
         function, descending = _sort_key(key_selector, order)
-        evaluation = SortPartition(function, descending)
+        evaluation = SortOfKey(function, descending)
         return self._windows().evaluated(evaluation, self._stream._transformation.output_type).name("Sort Partition")
 
     def reduce(self, reduce_function: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
@@ -204,3 +214,12 @@ def _sort_key(key_selector: Any, order: Any) -> tuple[UserFunction, bool]:
         key_selector = itemgetter(position)
     function = as_function(key_selector, "get_key", KeySelector)
     return function, order is Order.DESCENDING
+
+
+def _field_of(key_selector: Any, record_type: TypeInformation | None) -> str | None:
+    """Return the field of a Row that a sort key names, by name or position; None if it is a function."""
+    if isinstance(key_selector, str):
+        return key_selector
+    position = as_int(key_selector)
+    names = record_type.get_field_names() if isinstance(record_type, RowTypeInfo) else []
+    return names[position] if position is not None and 0 <= position < len(names) else None

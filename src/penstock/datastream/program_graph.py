@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from penstock.api.source import Boundedness
 from penstock.common.configuration import Configuration, options
 from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
-from penstock.engine.plan.stream_graph import GraphSettings, StreamGraph
+from penstock.engine.plan.stream_graph import NOTHING_REPLACED, GraphSettings, StreamGraph
 from penstock.engine.plan.superstep_checks import check_structured_iterations
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
 
 
-def stream_graph_of(sinks: list[Transformation], configuration: Configuration, buffer_timeout_ms: int) -> StreamGraph:
-    """Return the graph that ends in these sinks. Raises ProgramError if there are no sinks."""
+def stream_graph_of(
+    sinks: list[Transformation],
+    configuration: Configuration,
+    buffer_timeout_ms: int,
+    replaced: Mapping[int, Transformation] = NOTHING_REPLACED,
+) -> StreamGraph:
+    """Return the graph that ends in these sinks. Raises ProgramError if there are no sinks.
+
+    `replaced`: see StreamGraph.
+    """
     if not sinks:
         raise ProgramError("nothing to execute: no stream of this environment ends in print() or sink_to()")
     config = ExecutionConfig(configuration)
@@ -30,6 +40,7 @@ def stream_graph_of(sinks: list[Transformation], configuration: Configuration, b
             automatic_columns=configuration.get(options.AUTOMATIC_COLUMNS),
             auto_generate_uids=config.has_auto_generated_uids_enabled(),
         ),
+        replaced,
     )
     check_structured_iterations(graph)
     return graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -36,13 +36,16 @@ from penstock.datastream.arguments import check_time_field, described
 from penstock.datastream.cached_stream import filling
 from penstock.datastream.checkpoint_config import CheckpointConfig
 from penstock.datastream.checkpointing_mode import CheckpointingMode
+from penstock.datastream.data_frame_parts import ReadParts, parts_read, whole_frame
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.iteration_phases import Phase, phases_of
 from penstock.datastream.operator_settings import buffer_timeout
 from penstock.datastream.program_graph import execution_mode, stream_graph_of
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
+from penstock.engine.plan.frame_parts import PASS
 from penstock.engine.plan.job_graph import JobGraph
-from penstock.engine.plan.stream_graph import StreamGraph
+from penstock.engine.plan.plan import Change
+from penstock.engine.plan.stream_graph import NOTHING_REPLACED, StreamGraph
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 from penstock.service.client.context_environment import context_environment
 from penstock.service.client.executor import PipelineExecutor, Submission
@@ -82,6 +85,8 @@ class StreamExecutionEnvironment(DriverOnly):
         self._sinks: list[Transformation] = []
         self._result_sinks: dict[int, ResultSink] = {}
         self._ids = 0
+        self._plans_frame = False
+        """Whether the next job, which is only planned, is a DataFrame."""
         self._compiled_plan = ""
         self._check_origin: Callable[[Any, bool], None] | None = None
 
@@ -459,15 +464,16 @@ class StreamExecutionEnvironment(DriverOnly):
         In BATCH mode a program with structured iterations runs as several jobs. This returns when the last one starts.
         """
         try:
-            graph, phases = self._job_graph(job_name)
+            graph, phases, changes = self._job_graph(job_name)
             name = graph.name
             result_sinks, self._result_sinks, self._sinks = self._result_sinks, {}, []
-            executor = self._executor or context_environment().executor or load_executor(self._configuration)
+            executor = self._pipeline_executor()
             for number, phase in enumerate(phases, start=1):
                 graph = phase.job_graph(f"{name} (phase {number} of {len(phases)})")
                 if number < len(phases):
                     earlier = Submission(graph, phase.results, self._configuration, self._spark)
                     self._run_phase(executor.execute(earlier))
+            graph.changes[:0] = changes
             graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
             graph.check_origin, self._check_origin = self._check_origin, None
             client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
@@ -531,8 +537,21 @@ class StreamExecutionEnvironment(DriverOnly):
         """
         self._compiled_plan, self._check_origin = compiled_plan, check_origin
 
-    def _stream_graph(self) -> StreamGraph:
-        return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout())
+    def data_frame_of(self, stream: Transformation) -> DataFrame | None:
+        """Return the DataFrame that is a stream, if a job of this stream alone needs no operator; None otherwise."""
+        if self._sinks or self._configuration.get(options.RUNTIME_MODE) is RuntimeExecutionMode.STREAMING:
+            return None
+        frame = whole_frame(stream, self._configuration)
+        if frame is not None and not self._pipeline_executor().runs_jobs:
+            self._plans_frame = True
+            return None
+        return frame
+
+    def _pipeline_executor(self) -> PipelineExecutor:
+        return self._executor or context_environment().executor or load_executor(self._configuration)
+
+    def _stream_graph(self, replaced: Mapping[int, Transformation] = NOTHING_REPLACED) -> StreamGraph:
+        return stream_graph_of(self._sinks, self._configuration, self.get_buffer_timeout(), replaced)
 
     def _run_phase(self, client: JobClient) -> None:
         """Wait for a job that others follow."""
@@ -542,8 +561,11 @@ class StreamExecutionEnvironment(DriverOnly):
             client.cancel_for(error)
             raise
 
-    def _job_graph(self, job_name: str | None) -> tuple[JobGraph, list[Phase]]:
-        """Return the job of the program, or its last one and the phases that it runs as, this one included."""
+    def _job_graph(self, job_name: str | None) -> tuple[JobGraph, list[Phase], Sequence[Change]]:
+        """Return the job of the program, or its last one and the phases that it runs as, this one included.
+
+        The third: what to tell about its parts that run as DataFrames.
+        """
         graph = self._stream_graph()
         mode = execution_mode(graph, self._configuration)
         if graph.unfilled:
@@ -552,11 +574,18 @@ class StreamExecutionEnvironment(DriverOnly):
                 self._sinks.append(sink)
                 self._result_sinks[sink.id] = results
             graph = self._stream_graph()
+        parts = parts_read(self._sinks, self._configuration, self.next_id) if mode.blocking_exchanges else ReadParts()
+        if parts.streams:
+            graph = self._stream_graph(parts.streams)
+        changes = list(parts.changes)
+        if self._plans_frame:
+            changes.append(Change(PASS, "the DataFrame is the result: no operator runs"))
+            self._plans_frame = False
         name = job_name or self._configuration.get(options.PIPELINE_NAME) or "penstock job"
         phases = phases_of(graph, self.next_id) if mode.blocking_exchanges else []
         # All, so that an error in a later one comes before the first one runs.
         jobs = [phase.job_graph(name) for phase in phases]
-        return (jobs[-1] if jobs else JobGraph(name, graph, mode)), phases
+        return (jobs[-1] if jobs else JobGraph(name, graph, mode)), phases, changes
 
 
 def _unusual_values(collection: Iterable[Any]) -> str:

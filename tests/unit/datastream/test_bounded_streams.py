@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.unit.datastream.simulated import collected, environment
 
-from penstock.common import Configuration, WatermarkStrategy
+from penstock.common import Configuration, Row, Time, Types, WatermarkStrategy
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream import DataStream, Order, RuntimeExecutionMode, StreamExecutionEnvironment
 from penstock.datastream.functions import ReduceFunction
+from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.service.client.context_environment import ContextEnvironment, as_context
 from penstock.service.client.plan_executor import PlanExecutor
+
+STRATEGY: Any = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda row, time: 0)
 
 
 def unbounded() -> DataStream[Any]:
@@ -116,3 +120,31 @@ def test_nothing_comes_of_nothing() -> None:
     assert collected(empty.full_window_partition().reduce(max)) == []
     assert collected(empty.partition_by_range(lambda value: value).zip_with_index()) == []
     assert collected(empty.cross(empty).apply()) == []
+
+
+NAMED = Types.ROW_NAMED(["key", "name"], [Types.LONG(), Types.STRING()])
+
+
+def test_fields_of_pairs_are_selected_without_a_function() -> None:
+    """A field of the wrong side, or of a record that is not there, would be in a result."""
+    env = environment()
+    left = env.from_collection([Row(key=1, name="a"), Row(key=2, name="b")], NAMED)
+    right = env.from_collection([Row(key=2, name="x"), Row(key=None, name="y")], NAMED)
+    joined = left.full_outer_join(right).where("key").equal_to("key").select(left=["key"], right={"other": "name"})
+    crossed = left.cross(right).select({"one": "name"}, {"other": "name"})
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    timed = [one.assign_timestamps_and_watermarks(STRATEGY) for one in (left, right)]
+    of_windows = timed[0].join(timed[1]).where("key").equal_to("key").window(windows).select(["name"])
+    results = collected(joined.map(str).union(crossed.map(str), of_windows.map(str)))
+    assert Counter(results) == Counter(
+        [
+            "Row(key=1, other=None)", "Row(key=2, other='x')", "Row(key=None, other='y')",
+            "Row(one='a', other='x')", "Row(one='a', other='y')", "Row(one='b', other='x')", "Row(one='b', other='y')",
+            "Row(name='b')",
+        ]
+    )  # fmt: skip
+    assert joined.get_type() == Types.ROW_NAMED(["key", "other"], [Types.LONG(), Types.STRING()])
+    with pytest.raises(ValueError, match="the left records have no field 'nme': they have key, name"):
+        left.join(right).where("key").equal_to("key").select(["nme"])
+    with pytest.raises(ValueError, match="both streams have a field 'name' to select"):
+        left.cross(right).select(["name"], ["name"])

@@ -61,6 +61,9 @@ LOCAL_AGGREGATION = option("penstock.columns.local-aggregation", BooleanType(), 
 AUTOMATIC_COLUMNS = option("penstock.columns.automatic", BooleanType(), True)
 """Whether windows that aggregate fields of rows run on columns where these have declared types: see `explain`."""
 
+BATCH_DATA_FRAMES = option("penstock.batch.data-frames", BooleanType(), True)
+"""Whether joins, sorts, aggregates and the like of DataFrames run as DataFrames in BATCH mode: see `explain`."""
+
 CHAIN_DIFFERENT_MAX_PARALLELISM = option(
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism", BooleanType(), True
 )

@@ -43,6 +43,16 @@ class JoinedFields:
         """Yield the Row of a pair. Raises TypeError for a record that lacks a field."""
         yield self._row([read(left if is_left else right) for is_left, read in self._reads])
 
+    def join(self, left: Any, right: Any) -> Any:
+        """Return the Row of a pair, of which one may be None: its fields are None. Raises TypeError as above."""
+        return self._row(
+            [
+                None if record is None else read(record)
+                for is_left, read in self._reads
+                for record in (left if is_left else right,)
+            ]
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return JoinedFields, (self.fields,)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from penstock.api.output_tag import OutputTag
@@ -34,6 +36,8 @@ from penstock.engine.state.key_groups import MAX_PARALLELISM_BOUND, default_max_
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
+
+NOTHING_REPLACED: Mapping[int, Transformation] = MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,15 +99,24 @@ class StreamEdge:
 
 
 class StreamGraph:
-    """Build the graph of a submission. Raises ProgramError for an invalid program."""
+    """Build the graph of a submission. Raises ProgramError for an invalid program.
 
-    def __init__(self, sinks: list[Transformation], settings: GraphSettings) -> None:
+    `replaced`: streams that are read in place of others, by the ids of these.
+    """
+
+    def __init__(
+        self,
+        sinks: list[Transformation],
+        settings: GraphSettings,
+        replaced: Mapping[int, Transformation] = NOTHING_REPLACED,
+    ) -> None:
         self.settings = settings
+        self._replaced = replaced
         self.nodes: dict[int, StreamNode] = {}
         self.edges: list[StreamEdge] = []
         self.unfilled: list[CacheTransformation] = []
         """Cached streams that no job has computed yet."""
-        for transformation in _in_order(sinks):
+        for transformation in in_order(sinks, replaced):
             if isinstance(transformation, CacheTransformation) and not transformation.is_filled:
                 self.unfilled.append(transformation)
             if isinstance(transformation, DeployedTransformation):
@@ -190,13 +203,14 @@ class StreamGraph:
         *,
         role: FeedbackRole | None = None,
     ) -> None:
-        """Resolve `stream` to its operators. Iterative, like `_in_order`.
+        """Resolve `stream` to its operators. Iterative, like `in_order`.
 
         If there are several partitionings in sequence, the one nearest to the target applies; if none, `default`.
         """
         stack: list[tuple[Transformation, Partitioner | None, OutputTag[Any] | None]] = [(stream, None, None)]
         while stack:
             source, partitioner, tag = stack.pop()
+            source = self._replaced.get(source.id, source)
             if isinstance(source, PartitionTransformation):
                 stack.append((source.inputs[0], partitioner or source.partitioner, tag))
             elif isinstance(source, (UnionTransformation, CacheTransformation)):
@@ -337,10 +351,12 @@ def _pact(transformation: Transformation) -> str:
     return "Data Sink" if getattr(transformation, "is_sink", False) else "Operator"
 
 
-def _in_order(sinks: list[Transformation]) -> list[Transformation]:
+def in_order(
+    sinks: Sequence[Transformation], replaced: Mapping[int, Transformation] = NOTHING_REPLACED
+) -> list[Transformation]:
     """Return all transformations upstream of `sinks`, inputs first. Iterative: programs may exceed the stack depth.
 
-    Feedback of an iteration follows its head, and need not lead to a sink.
+    Feedback of an iteration follows its head, and need not lead to a sink. `replaced`: see StreamGraph.
     """
     ordered: dict[int, Transformation] = {}
     stack: list[tuple[Transformation, bool]] = [(sink, False) for sink in reversed(sinks)]
@@ -349,6 +365,7 @@ def _in_order(sinks: list[Transformation]) -> list[Transformation]:
         if not stack:
             stack.append((fed_back.pop(0), False))
         transformation, inputs_done = stack.pop()
+        transformation = replaced.get(transformation.id, transformation)
         if transformation.id in ordered:
             continue
         if inputs_done:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from penstock.api.output_tag import OutputTag
@@ -26,6 +27,29 @@ class Chaining(enum.Enum):
     ALWAYS = "always"
     HEAD = "only with those after it"
     NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Relation:
+    """What a transformation means as an operation of relational algebra on the streams `inputs` (`relations.py`)."""
+
+    inputs: tuple[Transformation, ...]
+
+    is_work = True
+    """Whether it is worth a DataFrame: not if it only selects columns."""
+
+    @property
+    def has_partitions(self) -> bool:
+        """Whether its consumers see which rows are in which subtask, and in which order."""
+        return False
+
+    def reason_for_operators(self) -> str | None:
+        """Return why operators have to run it, given the types of its inputs; None if DataFrames can."""
+        return None
+
+    def is_timed(self, are_timed: Sequence[bool]) -> bool:
+        """Return whether its results have the last possible timestamp, and not none. `are_timed`: the inputs."""
+        return are_timed[0]
 
 
 class Transformation:
@@ -58,6 +82,8 @@ class Transformation:
         self.buffer_timeout_ms: int | None = None
         self.chaining = Chaining.ALWAYS
         self.slot_sharing_group: str | None = None
+        self.relation: Relation | None = None
+        """What it means as relational algebra, if it can be a DataFrame: see `relations.py`."""
 
 
 class DeployedTransformation(Transformation):

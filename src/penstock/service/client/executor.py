@@ -78,6 +78,9 @@ class Submission:
 class PipelineExecutor(ABC):
     """Runs jobs in one kind of place."""
 
+    runs_jobs = True
+    """Whether jobs run: not those that are only planned."""
+
     @abstractmethod
     def execute(self, submission: Submission) -> JobClient:
         """Start the job and return at once.

@@ -26,6 +26,8 @@ from penstock.service.client.slots_check import check_slots
 class PlanExecutor(PipelineExecutor):
     """Keep the graph of each job that a program executes. For the program, each job ends at once, without results."""
 
+    runs_jobs = False
+
     def __init__(self) -> None:
         self.graphs: list[JobGraph] = []
         """The graphs, in the order of execution."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 _PLAIN = frozenset((int, str))
-"""The types of keys that are equal only if their classes are, too."""
+"""The types of most keys, which are their own place."""
 _CALLS_PER_CLOCK_READING = 8
 
 
@@ -37,12 +37,17 @@ class _Messages:
         """Add messages; `keys` has the key of each."""
         groups = self._groups
         if not _PLAIN.issuperset(map(type, keys)):
-            keys = [key if type(key) in _PLAIN else self._encoded(key) for key in keys]
+            keys = [key if type(key) in _PLAIN else self._place_of(key) for key in keys]
         for key, value in zip(keys, values, strict=True):
             groups[key].append(value)
 
-    def _encoded(self, key: Any) -> bytes:
+    def _place_of(self, key: Any) -> Any:
+        """Return where messages to a key wait: equal keys have one place, such as 1, True and 1.0."""
+        if isinstance(key, str):
+            return str.__str__(key)
         encoded = encode_key(key)
+        if encoded.startswith(b"I"):
+            return int(key)
         self._keys.setdefault(encoded, key)
         return encoded
 

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import threading
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
@@ -21,9 +22,10 @@ from penstock.hosts.spark.frames.place import for_spark, new_folder
 from penstock.hosts.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 _INTERRUPTS = "spark.job.interruptOnCancel"
+_ADAPTIVE = "spark.sql.adaptive.enabled"
 _log = logging.getLogger(__name__)
 
 
@@ -44,6 +46,11 @@ class FrameCopy:
         self._writer: object | None = None
         """The caller for which Spark computes the frame now; None if Spark does not."""
         self.path = new_folder(self, frame.sparkSession, name, directory)
+
+    @property
+    def frame(self) -> DataFrame | None:
+        """The DataFrame; None in another process than the one that has made it."""
+        return self._frame
 
     def make(self, caller: object) -> str:
         """Compute the frame at the first call, and return the folder with the files. Concurrent calls wait.
@@ -69,29 +76,51 @@ class FrameCopy:
 
     def _write(self) -> None:
         frame = usable(self._frame, self._name)
-        session = frame.sparkSession
-        context = session.sparkContext
         _log.info("Spark writes the DataFrame '%s' to %s", self._name, self.path)
-        # Otherwise a waiting task would keep its slot after the cancellation.
-        interrupts = context.getLocalProperty(_INTERRUPTS) == "true"
         try:
-            context.setInterruptOnCancel(True)
-            context.addJobTag(self._tag)
             # Overwrite files that a failed computation has left.
-            with exact_files(session):
-                frame.write.mode("overwrite").parquet(for_spark(self.path))
+            write_files(frame, self.path, self._tag, mode="overwrite")
         except Exception as error:
             raise SourceError(f"Spark cannot compute the DataFrame '{self._name}': {cause_in(str(error))}") from error
-        finally:
-            with contextlib.suppress(Exception):
-                context.removeJobTag(self._tag)
-                context.setInterruptOnCancel(interrupts)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_name": self._name, "path": self.path, "_is_made": self._is_made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _frame=None, _lock=threading.Lock(), _writer=None, _tag="")
+
+
+def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
+    """Compute a frame, and write it to Parquet files with its exact values. Raises what Spark raises.
+
+    `tag`: of the computation, which can be cancelled by it. `mode`: of Spark's DataFrameWriter.
+    """
+    session = frame.sparkSession
+    context = session.sparkContext
+    # Otherwise a waiting task would keep its slot after the cancellation.
+    interrupts = context.getLocalProperty(_INTERRUPTS) == "true"
+    try:
+        context.setInterruptOnCancel(True)
+        context.addJobTag(tag)
+        with exact_files(session), _adaptive(session):
+            frame.write.mode(mode).parquet(for_spark(path))
+    finally:
+        with contextlib.suppress(Exception):
+            context.removeJobTag(tag)
+            context.setInterruptOnCancel(interrupts)
+
+
+@contextlib.contextmanager
+def _adaptive(session: SparkSession) -> Iterator[None]:
+    """Let Spark adapt queries in the block, unless the session was started without: jobs in BATCH mode turn it off."""
+    before = session.conf.get(_ADAPTIVE)
+    session.conf.set(_ADAPTIVE, session.sparkContext.getConf().get(_ADAPTIVE, "true"))
+    try:
+        yield
+    finally:
+        # If the session has ended in between, the block raises an error for that.
+        with contextlib.suppress(Exception):
+            session.conf.set(_ADAPTIVE, before)
 
 
 def usable(frame: DataFrame | None, name: str) -> DataFrame:

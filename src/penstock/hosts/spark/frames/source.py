@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -11,19 +12,23 @@ from penstock.api.source import Boundedness, EnumeratorContext, ReaderContext, S
 from penstock.common.errors import ProgramError, SourceError
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row
+from penstock.connectors.base.split_enumerator import OwnedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
-from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES, FoundFile
+from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES, FileSplit, FoundFile, whole
 from penstock.hosts.spark.frames.column_types import row_type_of
 from penstock.hosts.spark.frames.frame_copy import FrameCopy, missing_of
+from penstock.hosts.spark.internals.query_plans import is_deterministic
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.common.columns.record_columns import RecordColumns
+
+_PARTITION = re.compile(r"part-(\d+)-[^/]*$")
 
 
 class DataFrameEnumerator(FileEnumerator):
@@ -79,6 +84,48 @@ class DataFrameEnumerator(FileEnumerator):
             )
 
 
+class PartitionsEnumerator(OwnedSplitEnumerator):
+    """Copy the frame to files at the start, and assign the files of partition i to subtask i, in order.
+
+    For jobs without snapshots.
+    """
+
+    def __init__(self, context: EnumeratorContext, frame_copy: FrameCopy) -> None:
+        super().__init__(context, ())
+        self._copy = frame_copy
+        self._is_listed = False
+
+    def start(self) -> None:
+        """Compute the frame, on another thread."""
+        self._context.call_async(lambda: list_files([self._copy.make(self)]), self._listed)
+
+    def owner_of(self, split: FileSplit) -> int:
+        """Return the number of the partition, which Spark writes into the names of files."""
+        found = _PARTITION.search(split.path)
+        assert found is not None, f"{split.path} is not a file of Spark's"
+        return int(found.group(1)) % self._context.parallelism
+
+    def more_to_come(self) -> bool:
+        """Return whether the files are not there yet."""
+        return not self._is_listed
+
+    def snapshot_state(self) -> Any:
+        """Raise AssertionError: no job in BATCH mode has snapshots."""
+        raise AssertionError("partitions of a frame are read in BATCH mode, without snapshots")
+
+    def close(self) -> None:
+        """Cancel the computation of the frame."""
+        self._copy.cancel(self)
+
+    def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
+        if files is None:
+            assert error is not None
+            raise error
+        self._is_listed = True
+        self.add_splits(map(whole, files))
+        self.signal_no_more_splits()
+
+
 class DataFrameSource(Source[Row]):
     """Read the rows of a batch DataFrame, each once, as Rows with the names and types of its columns.
 
@@ -94,10 +141,16 @@ class DataFrameSource(Source[Row]):
 
     def __init__(self, frame: DataFrame, directory: str | None = None, name: str = "frame") -> None:
         check_frame(frame, streaming=False)
+        self.directory = directory
         self._describes = f"{len(frame.columns)} columns of a DataFrame"
         self._row_type = checked_row_type(frame)
         self._format: FileFormat[Any] = format_of(self._row_type)
         self._copy = FrameCopy(frame, name, directory)
+
+    @property
+    def frame(self) -> DataFrame | None:
+        """The DataFrame; None in another process than the one that has made it."""
+        return self._copy.frame
 
     def describe(self) -> str:
         return self._describes
@@ -131,6 +184,17 @@ class DataFrameSource(Source[Row]):
         return of_columns
 
 
+class PartitionsSource(DataFrameSource):
+    """Read a DataFrame as its partitions: subtask i emits the rows of partition i in their order.
+
+    For jobs without snapshots, with as many subtasks as the frame has partitions.
+    """
+
+    def create_enumerator(self, context: EnumeratorContext) -> PartitionsEnumerator:  # type: ignore[override]
+        """Create an enumerator, whose start computes the frame."""
+        return PartitionsEnumerator(context, self._copy)
+
+
 def check_frame(frame: Any, *, streaming: bool) -> None:
     """Raise TypeError or ProgramError unless `frame` is a DataFrame of a session in this process, of the right kind."""
     from pyspark.sql import DataFrame
@@ -149,6 +213,14 @@ def check_frame(frame: Any, *, streaming: bool) -> None:
         )
     if streaming and not frame.isStreaming:
         raise ProgramError("expected a streaming DataFrame, got a batch one: use DataFrameSource or from_data_frame")
+
+
+def reason_to_copy(frame: DataFrame) -> str | None:
+    """Return why a stream of this frame has to be read by operators, from its copy; None if it is the same anywhere."""
+    if not is_deterministic(frame):
+        return "its rows differ when they are computed again"
+    collated = [field.name for field in frame.schema.fields if "collate" in field.dataType.simpleString()]
+    return f"the texts of {collated[0]!r} have a collation" if collated else None
 
 
 def format_of(row_type: RowTypeInfo) -> FileFormat[Row]:

@@ -138,6 +138,14 @@ ASSUMPTIONS = (
         "Py4J prints tracebacks to the terminal when Spark's JVM ends",
     ),
     Assumption(
+        "deterministic_plan",
+        "internals/query_plans.py",
+        "`DataFrame._jdf.queryExecution().analyzed().deterministic()` is false if an expression of the frame has other "
+        "values when it is computed again, and objects of one session have one `_jsparkSession`",
+        "a bounded stream of a frame with `rand()`, which two operations read, has other rows for each of them; frames "
+        "of two sessions are joined with the settings of one",
+    ),
+    Assumption(
         "stack_of_exception",
         "internals/jvm.py",
         "an exception that PySpark raises for an exception of the JVM has the JVM's stack as `_stackTrace`",

@@ -1,0 +1,135 @@
+"""Bounded streams of declared columns in BATCH mode, beside PySpark's DataFrames: the same results, in one session.
+
+    python -m benchmarks.bounded_columns --rows 10000000 --runs 5
+
+Join, aggregate by key, distinct, and a sort of the whole, over rows of four columns in Parquet files. Both write their
+result to Parquet files. They run by turns after a turn that is not counted. Prints medians of wall clock and CPU time
+(of this process, the JVM and its workers), and how fast penstock is if PySpark is 1. Nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.process_tree import CpuTime
+from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
+
+_PARALLELISM = 2
+Program = Callable[[Any, Any], Any]
+"""(rows, others) -> result: of streams, or of DataFrames."""
+
+
+def _joined(rows: Any, others: Any) -> Any:
+    return rows.join(others).where("key").equal_to("key").select(left=["key", "number", "share"], right=["name"])
+
+
+def _joined_frame(rows: Any, others: Any) -> Any:
+    return rows.join(others, "key").select("key", "number", "share", "name")
+
+
+def _aggregated(rows: Any, others: Any) -> Any:
+    aggregates = {"n": "count", "total": ("number", "sum"), "mean": ("share", "avg"), "most": ("number", "max")}
+    return rows.key_by("key").aggregate(aggregates)
+
+
+def _aggregated_frame(rows: Any, others: Any) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    number = F.col("number")
+    of_key = rows.groupBy("key")
+    return of_key.agg(F.count("*").alias("n"), F.sum(number), F.avg("share"), F.max(number))
+
+
+def _distinct(rows: Any, others: Any) -> Any:
+    return rows.project("key", "group").distinct()
+
+
+def _distinct_frame(rows: Any, others: Any) -> Any:
+    return rows.select("key", "group").distinct()
+
+
+def _sorted(rows: Any, others: Any) -> Any:
+    return rows.partition_by_range("number").full_window_partition().sort_partition("number")
+
+
+def _sorted_frame(rows: Any, others: Any) -> Any:
+    return rows.repartitionByRange(_PARALLELISM, "number").sortWithinPartitions("number")
+
+
+PROGRAMS: Mapping[str, tuple[Program, Program]] = {
+    "join": (_joined, _joined_frame),
+    "aggregate": (_aggregated, _aggregated_frame),
+    "distinct": (_distinct, _distinct_frame),
+    "sort": (_sorted, _sorted_frame),
+}
+"""Each for streams, and for DataFrames."""
+
+
+def frames_of(spark: Any, rows: int, directory: str) -> tuple[Any, Any]:
+    """Write the inputs, and return them: the rows, and one row for each tenth key."""
+    keys = max(1, rows // 10)
+    numbered = spark.range(0, rows, 1, 8)
+    hashed = f"pmod(hash(id), {keys})"
+    columns = ("number", f"CAST({hashed} AS BIGINT) AS key", "id % 3 AS group", "id / 4 AS share")
+    numbered.selectExpr("xxhash64(id) AS number", *columns[1:]).write.parquet(f"{directory}/rows")
+    named = spark.range(0, keys, 10, 8).selectExpr("id AS key", "concat('name-', id) AS name")
+    named.write.parquet(f"{directory}/others")
+    return spark.read.parquet(f"{directory}/rows"), spark.read.parquet(f"{directory}/others")
+
+
+def by_penstock(program: Program, rows: Any, others: Any, directory: str) -> None:
+    """Run a program of streams."""
+    env = StreamExecutionEnvironment.get_execution_environment(spark=rows.sparkSession)
+    env.set_parallelism(_PARALLELISM).set_runtime_mode(RuntimeExecutionMode.BATCH)
+    program(env.from_data_frame(rows), env.from_data_frame(others)).to_data_frame(directory=directory)
+
+
+def by_spark(program: Program, rows: Any, others: Any, directory: str) -> None:
+    """Run a program of DataFrames."""
+    program(rows, others).write.parquet(directory)
+
+
+def compared(name: str, rows: Any, others: Any, runs: int) -> dict[str, float]:
+    """Run both programs by turns. Returns medians in seconds, and the ratios of speed."""
+    ways = dict(zip(("penstock", "spark"), zip((by_penstock, by_spark), PROGRAMS[name], strict=True), strict=True))
+    found: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
+    cpu = CpuTime()
+    for turn in range(runs + 1):
+        for way, (run, program) in ways.items():
+            with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+                began_s, used_s = time.monotonic(), cpu.sample()
+                run(program, rows, others, f"{folder}/result")
+                if turn:
+                    found[way].append((time.monotonic() - began_s, cpu.sample() - used_s))
+    medians = {
+        f"{way}_{what}_s": statistics.median(one[position] for one in found[way])
+        for way in ways
+        for position, what in enumerate(("wall", "cpu"))
+    }
+    ratios = {f"{what}_ratio": medians[f"spark_{what}_s"] / medians[f"penstock_{what}_s"] for what in ("wall", "cpu")}
+    return {name: round(value, 3) for name, value in {**medians, **ratios}.items()}
+
+
+def main() -> None:
+    """Print a line of JSON for each program."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=5, help="of each, that are counted")
+    parser.add_argument("--only", choices=PROGRAMS, action="append")
+    arguments = parser.parse_args()
+    spark = StreamExecutionEnvironment.get_execution_environment().get_spark_session(_PARALLELISM)
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
+        rows, others = frames_of(spark, arguments.rows, str(Path(folder, "input")))
+        for name in arguments.only or PROGRAMS:
+            print(json.dumps({"program": name, **compared(name, rows, others, arguments.runs)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Which parts of a program in BATCH mode run as DataFrames of Spark: the rule, without Spark.
+
+A stream runs as a DataFrame if it reads a DataFrame, or is a relation (`relations.py`) of streams that run as
+DataFrames. A *part* is as large as it can be: it ends at the stream whose rows an operator or a sink reads. Of streams
+that nothing relational reads, such as a source that only an operator reads, nothing is gained, so they stay as they
+are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from penstock.engine.plan.plan import Change
+from penstock.engine.plan.relations import relation_of
+from penstock.engine.plan.stream_graph import in_order
+from penstock.engine.plan.transformations import PartitionTransformation, SourceTransformation, Transformation
+from penstock.engine.runtime.network.partitioners import (
+    ForwardPartitioner,
+    HashPartitioner,
+    RebalancePartitioner,
+    RescalePartitioner,
+    ShufflePartitioner,
+)
+
+PASS = "data frames"
+"""What `penstock explain` calls these changes."""
+_ANY_ORDER = (ForwardPartitioner, HashPartitioner, RebalancePartitioner, RescalePartitioner, ShufflePartitioner)
+"""Partitioners that only decide which subtask gets a record."""
+
+
+class FrameParts(NamedTuple):
+    """The parts of a program that run as DataFrames."""
+
+    ends: Sequence[Transformation]
+    """The last stream of each part, whose rows operators read."""
+    changes: Sequence[Change]
+    """What `penstock explain` says about them."""
+    timed: frozenset[int]
+    """Those of all streams, by id, whose records have the last possible timestamp."""
+
+
+def frame_parts(
+    ends: Sequence[Transformation], reason_for_copy: Callable[[SourceTransformation], str | None]
+) -> FrameParts:
+    """Return the parts of a program that ends in these streams.
+
+    `reason_for_copy`: why operators have to read a source; None if it is a DataFrame that other ones can read.
+    """
+    sides = _Sides(ends, reason_for_copy)
+    last = sides.last_of_parts(ends)
+    return FrameParts(last, sides.changes(last), frozenset(sides.timed))
+
+
+def before_partitioning(stream: Transformation) -> Transformation:
+    """Return the stream before partitionings that only decide which subtask gets a record."""
+    while isinstance(stream, PartitionTransformation) and type(stream.partitioner) in _ANY_ORDER:
+        stream = stream.inputs[0]
+    return stream
+
+
+class _Sides:
+    """For each stream of a program the reason why it does not run as a DataFrame."""
+
+    def __init__(
+        self, ends: Sequence[Transformation], reason_for_copy: Callable[[SourceTransformation], str | None]
+    ) -> None:
+        self._streams = in_order(ends)
+        self._reason_for_copy = reason_for_copy
+        self._reasons: dict[int, str | None] = {}
+        self._works: set[int] = set()
+        """Frames that do more than to select columns."""
+        self.timed: set[int] = set()
+        for stream in self._streams:
+            self._reasons[stream.id] = self._reason_of(stream)
+
+    def last_of_parts(self, ends: Sequence[Transformation]) -> list[Transformation]:
+        """Return the last streams of all parts."""
+        last: dict[int, Transformation] = {}
+        waiting, seen = list(ends), {stream.id for stream in ends}
+        while waiting:
+            stream = waiting.pop()
+            if self._is_part(stream):
+                last[stream.id] = stream
+                continue
+            new = [one for one in stream.inputs if one.id not in seen]
+            seen.update(one.id for one in new)
+            waiting += new
+        return [stream for stream in self._streams if stream.id in last]
+
+    def changes(self, last: Sequence[Transformation]) -> list[Change]:
+        """Return what to say about the parts, and about relations that run as operators beside DataFrames."""
+        changes = [
+            Change(PASS, f"{_listed(self._relations_before(stream))} as a DataFrame, whose rows operators read")
+            for stream in last
+        ]
+        if any(reason is None for reason in self._reasons.values()):
+            changes += [
+                Change(PASS, f"'{stream.name}' runs as operators: {self._reasons[stream.id]}")
+                for stream in self._streams
+                if stream.relation is not None and self._reasons[stream.id] is not None
+            ]
+        return changes
+
+    def _is_part(self, stream: Transformation) -> bool:
+        return stream.id in self._works and self._reasons[stream.id] is None and relation_of(stream) is not None
+
+    def _reason_of(self, stream: Transformation) -> str | None:
+        if isinstance(stream, SourceTransformation):
+            return self._reason_for_copy(stream)
+        if isinstance(stream, PartitionTransformation):
+            before = before_partitioning(stream)
+            return f"'{stream.name}' is before it" if before is stream else self._reasons[before.id]
+        relation = relation_of(stream)
+        if relation is None:
+            return f"'{stream.name}' is no DataFrame"
+        inputs = [before_partitioning(one) for one in relation.inputs]
+        for one in inputs:
+            if (reason := self._reasons[one.id]) is not None:
+                return reason if one.relation is None else f"'{one.name}' is no DataFrame"
+        if (reason := relation.reason_for_operators()) is not None:
+            return reason
+        are_timed = [one.id in self.timed for one in inputs]
+        if stream.relation is None and any(is_timed is not are_timed[0] for is_timed in are_timed):
+            return "some of its streams have timestamps"
+        if relation.is_timed(are_timed):
+            self.timed.add(stream.id)
+        if relation.is_work or any(one.id in self._works for one in inputs):
+            self._works.add(stream.id)
+        return None
+
+    def _relations_before(self, end: Transformation) -> list[str]:
+        names: list[str] = []
+        waiting, seen = [end], {end.id}
+        while waiting:
+            stream = waiting.pop()
+            relation = relation_of(stream)
+            if relation is None:
+                continue
+            names.append(stream.name)
+            new = [one for one in map(before_partitioning, relation.inputs) if one.id not in seen]
+            seen.update(one.id for one in new)
+            waiting += new
+        return names[::-1]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"{', '.join(f'{name!r}' for name in names)} {'runs' if len(names) == 1 else 'run'}"

@@ -1,0 +1,238 @@
+"""What operations on bounded streams of declared rows mean as relational algebra, so that a DataFrame can compute them.
+
+A method of the DataStream API that has such a meaning attaches it to the transformation that it adds. Each relation
+tells for which types of rows DataFrames of Spark give exactly the records that the operators give. Where they would
+not, the operators run: `reason_for_operators` says why, for `penstock explain`.
+
+* Keys are whole numbers, texts, booleans, bytes and dates. NaN is no key for operators, and one for Spark.
+* Keys of both sides of a join have the same type: 1 and 1.0 are one key for operators.
+* Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `lowering.py`.
+* The order of a DataFrame's rows is not defined, so neither is what depends on it: which of several rows with one key
+  stays, and how a sum of floats is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.functions.field_aggregates import AVG, COUNT, FLOAT, INTEGER, MAX, MIN, SUM, FieldAggregate
+from penstock.common.functions.joined_fields import JoinedField
+from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
+from penstock.engine.plan.transformations import Relation, Transformation, UnionTransformation
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.windows.two_streams import JoinKind
+
+_KEYS: tuple[TypeInformation, ...] = (
+    Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.STRING(), Types.BOOLEAN(), Types.SQL_DATE(),
+    Types.PRIMITIVE_ARRAY(Types.BYTE()),
+)  # fmt: skip
+Keys = tuple[tuple[str, ...], tuple[str, ...]]
+"""The fields of the keys of both sides of a join."""
+_FLOATS = (Types.FLOAT(), Types.DOUBLE())
+_COMPARED = (*_KEYS, *_FLOATS, Types.SQL_TIMESTAMP(), Types.INSTANT())
+
+
+@dataclass(frozen=True)
+class ForOperators(Relation):
+    """An operation that no DataFrame computes, and why: mostly because it calls a function."""
+
+    why: str = "it calls a function"
+
+    def reason_for_operators(self) -> str | None:
+        """Return why."""
+        return self.why
+
+
+@dataclass(frozen=True)
+class Project(Relation):
+    """These columns."""
+
+    names: tuple[str, ...] = ()
+    is_work = False
+
+    @property
+    def has_partitions(self) -> bool:
+        """Those of its input."""
+        relation = relation_of(self.inputs[0])
+        return relation is not None and relation.has_partitions
+
+
+@dataclass(frozen=True)
+class Union(Relation):
+    """The rows of all inputs."""
+
+    is_work = False
+
+    def reason_for_operators(self) -> str | None:
+        """Return how the streams differ."""
+        types = [one.output_type for one in self.inputs]
+        if any(kind != types[0] for kind in types):
+            return "its streams have different types"
+        return _reason_of(types[0], _names(types[0]), (Types.BIG_DEC(),), of="its column", are_wanted=False)
+
+
+@dataclass(frozen=True)
+class Join(Relation):
+    """For each pair of rows with equal keys, fields of both. `keys`: None if one is a function."""
+
+    kind: JoinKind
+    keys: Keys | None
+    fields: tuple[JoinedField, ...]
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the keys."""
+        return _reason_of_keys(self.inputs, self.keys)
+
+    def is_timed(self, are_timed: Sequence[bool]) -> bool:
+        """Return True: a join ends with the stream."""
+        return True
+
+
+@dataclass(frozen=True)
+class SemiJoin(Relation):
+    """The rows of the first stream with a partner in the second; `anti`: those without."""
+
+    anti: bool
+    keys: Keys | None
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the keys."""
+        return _reason_of_keys(self.inputs, self.keys)
+
+    def is_timed(self, are_timed: Sequence[bool]) -> bool:
+        """Return True: a join ends with the stream."""
+        return True
+
+
+@dataclass(frozen=True)
+class Cross(Relation):
+    """For each pair of rows, fields of both."""
+
+    fields: tuple[JoinedField, ...] = ()
+
+
+@dataclass(frozen=True)
+class Distinct(Relation):
+    """A row of each key. `fields`: those of the key; None: all."""
+
+    fields: tuple[str, ...] | None = None
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the key."""
+        row_type = self.inputs[0].output_type
+        return _reason_of(row_type, _names(row_type) if self.fields is None else self.fields, _KEYS)
+
+
+@dataclass(frozen=True)
+class First(Relation):
+    """Any `count` rows."""
+
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class Aggregate(Relation):
+    """For each key its fields, and aggregates of its rows."""
+
+    key_fields: tuple[str, ...]
+    aggregates: tuple[FieldAggregate, ...]
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the key, or an aggregate that Spark computes differently."""
+        row_type = self.inputs[0].output_type
+        reason = _reason_of(row_type, self.key_fields, _KEYS)
+        return reason or next(filter(None, (self._reason_of_one(one, row_type) for one in self.aggregates)), None)
+
+    def _reason_of_one(self, one: FieldAggregate, row_type: Any) -> str | None:
+        if one.kind == COUNT:
+            return None
+        if one.kind == SUM:
+            return None if one.family in (INTEGER, FLOAT) else f"{one.name!r} is a sum of decimals"
+        if one.kind in (MIN, MAX):
+            return _reason_of(row_type, one.fields, _COMPARED, of=f"{one.name!r} compares")
+        if one.kind == AVG:
+            return None if one.family == FLOAT else f"{one.name!r}: Spark rounds an average of whole numbers twice"
+        return f"{one.name!r} ({one.kind}) is by the order of records, or a function"
+
+
+@dataclass(frozen=True)
+class PartitionByRange(Relation):
+    """The same rows, by ranges of their keys."""
+
+    fields: tuple[str, ...] = ()
+
+    @property
+    def has_partitions(self) -> bool:
+        """True."""
+        return True
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the key."""
+        return _reason_of(self.inputs[0].output_type, self.fields, _COMPARED)
+
+
+@dataclass(frozen=True)
+class SortPartition(Relation):
+    """The same rows, sorted in each partition."""
+
+    field: str
+    descending: bool = False
+
+    @property
+    def has_partitions(self) -> bool:
+        """True."""
+        return True
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the key."""
+        return _reason_of(self.inputs[0].output_type, (self.field,), _COMPARED)
+
+    def is_timed(self, are_timed: Sequence[bool]) -> bool:
+        """Return False: whole partitions have no time."""
+        return False
+
+
+def relation_of(stream: Transformation) -> Relation | None:
+    """Return the relation of a stream, also of a union; None if it has none."""
+    return Union(tuple(stream.inputs)) if isinstance(stream, UnionTransformation) else stream.relation
+
+
+def _names(row_type: Any) -> tuple[str, ...]:
+    return tuple(row_type.get_field_names()) if isinstance(row_type, RowTypeInfo) else ()
+
+
+def _types(row_type: RowTypeInfo) -> dict[str, TypeInformation]:
+    return dict(zip(row_type.get_field_names(), row_type.get_field_types(), strict=True))
+
+
+def _reason_of_keys(inputs: Sequence[Transformation], keys: Keys | None) -> str | None:
+    if keys is None:
+        return "its key is a function"
+    for stream, fields in zip(inputs, keys, strict=True):
+        if reason := _reason_of(stream.output_type, fields, _KEYS):
+            return reason
+    first, second = ([_types(of.output_type)[name] for name in fields] for of, fields in zip(inputs, keys, strict=True))
+    return None if first == second else f"its keys have the types {first} and {second}"
+
+
+def _reason_of(
+    row_type: Any,
+    fields: Sequence[str],
+    kinds: Sequence[TypeInformation],
+    *,
+    of: str = "its key",
+    are_wanted: bool = True,
+) -> str | None:
+    """Return a text about the first of these fields whose type is not among `kinds`; or is, unless they are wanted."""
+    if not isinstance(row_type, RowTypeInfo):
+        return "its rows have no declared type"
+    types = _types(row_type)
+    for name in fields:
+        if name not in types:
+            return f"there is no field {name!r}"
+        if (types[name] in kinds) is not are_wanted:
+            return f"{of} {name!r} has the type {types[name]}"
+    return None
