@@ -413,6 +413,7 @@ FIRST: dict[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]], i
     (rules_are_not_restored, run_rules): 12,
     (a_next_version_begins_again, run_rules): 9,
     (partial_matches_are_not_stored, run_rules): 9,
+    (stored_keys_have_no_timers, run_rules): 9,
 }
 """The seed that is known to find the fault, if it is not the first one. The search begins there."""
 
