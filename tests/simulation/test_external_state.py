@@ -21,7 +21,7 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 5
+SEEDS_IN_CI = 10
 SEEDS_IN_SOAK = 10_000
 
 

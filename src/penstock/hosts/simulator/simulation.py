@@ -236,7 +236,7 @@ class Simulation:
         actions.report_changes_to(self._possibilities)
         self._actors = self._actors_beside_slots()
         self._could_act = dict.fromkeys(self._actors, False)
-        """What the agenda has of the actors beside the slots."""
+        """Whether each of them could act when the agenda was last told."""
         self.faults = WorkerFaults(
             running=workers.running,
             control=control,
