@@ -10,7 +10,7 @@ after every row at once; results before a row are those after the row before it,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pyarrow
@@ -23,6 +23,17 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.aggregate_calls import signs_of
 from penstock.table.operators.grouping_operator import GroupingOperator
 from penstock.table.operators.run_changes import run_changes
+
+
+class _Added(NamedTuple):
+    """What rows have changed: `counts` and `results` after each row, and what was before the first row of each run."""
+
+    runs: Runs
+    exist: Mask
+    """Which keys had rows."""
+    counts: Integers
+    results: pyarrow.RecordBatch
+    before: pyarrow.RecordBatch
 
 
 class GroupAggregateOperator(GroupingOperator):
@@ -42,7 +53,7 @@ class GroupAggregateOperator(GroupingOperator):
     def _changes(self, chunk: Columns) -> Columns | None:
         signs = signs_of(chunk)
         if not self._retracts:
-            return self._emitted(chunk, *self._added(chunk, signs))
+            return self._emitted(chunk, self._added(chunk, signs))[0]
         parts: list[Columns] = []
         places = numpy.arange(len(chunk))
         rows_of_parts: list[Integers] = []
@@ -84,9 +95,9 @@ class GroupAggregateOperator(GroupingOperator):
         return runs.by_row(counts), runs.by_row(later)
 
     def _added_with_end(self, chunk: Columns, signs: Integers) -> tuple[Columns | None, Integers]:
-        runs, keys, counts, results, before = self._added(chunk, signs)
-        emitted, rows = self._emitted_rows(chunk, runs, exist=keys, counts=counts, results=results, before=before)
-        gone = runs.slots[counts[runs.ends] == 0]
+        added = self._added(chunk, signs)
+        emitted, rows = self._emitted(chunk, added)
+        gone = added.runs.slots[added.counts[added.runs.ends] == 0]
         for one in (self._rows, *self._aggregates):
             one.clear(gone)
         return emitted, rows
@@ -98,10 +109,8 @@ class GroupAggregateOperator(GroupingOperator):
         if len(gone):
             self.remove(gone)
 
-    def _added(
-        self, chunk: Columns, signs: Integers
-    ) -> tuple[Runs, Mask, Integers, pyarrow.RecordBatch, pyarrow.RecordBatch]:
-        """Add rows. Return their runs, which keys existed, counts and results after each row, results before runs."""
+    def _added(self, chunk: Columns, signs: Integers) -> _Added:
+        """Add rows."""
         of_rows = self.slots_of(chunk)
         runs = Runs(of_rows.slots)
         exist = self._rows.counts(runs.slots) > 0
@@ -113,43 +122,24 @@ class GroupAggregateOperator(GroupingOperator):
             one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(self._aggregates)
         ]
         schema = self.result_schema
-        return (
+        return _Added(
             runs,
             exist,
             counts,
-            _batch(results, schema, len(chunk)),
-            _batch(before, schema, len(runs.slots)),
+            results=_batch(results, schema, len(chunk)),
+            before=_batch(before, schema, len(runs.slots)),
         )
 
-    def _emitted(
-        self,
-        chunk: Columns,
-        runs: Runs,
-        exist: Mask,
-        counts: Integers,
-        results: pyarrow.RecordBatch,
-        before: pyarrow.RecordBatch,
-    ) -> Columns | None:
-        return self._emitted_rows(chunk, runs, exist=exist, counts=counts, results=results, before=before)[0]
-
-    def _emitted_rows(
-        self,
-        chunk: Columns,
-        runs: Runs,
-        exist: Mask,
-        counts: Integers,
-        results: pyarrow.RecordBatch,
-        before: pyarrow.RecordBatch,
-    ) -> tuple[Columns | None, Integers]:
+    def _emitted(self, chunk: Columns, added: _Added) -> tuple[Columns | None, Integers]:
         """Return the changes, and the row of the chunk that each belongs to."""
         had_value = numpy.ones(len(chunk), numpy.bool_)
-        had_value[runs.starts] = exist
+        had_value[added.runs.starts] = added.exist
         changes = run_changes(
-            runs,
-            results,
-            before,
+            added.runs,
+            added.results,
+            added.before,
             had_value=had_value,
-            has_value=counts > 0,
+            has_value=added.counts > 0,
             update_before=self._update_before,
             # Operators behind it must not let their state expire earlier, as in Flink.
             emit_equal=self.ttl_ms is not None,

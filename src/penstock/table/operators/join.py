@@ -11,7 +11,7 @@ other side changes within a chunk; it is a running sum.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy
 import pyarrow
@@ -43,6 +43,19 @@ _INSERT, _BEFORE, _AFTER, _DELETE = (
 _NONE = -1
 _PAIRS_MAX = 1 << 20
 """Pairs that are found and tested at once. A single row may have more."""
+
+
+class _Pairs(NamedTuple):
+    """Pairs of a chunk, as rows of the chunk and numbers of rows of the other side.
+
+    For each row of the chunk, how many pairs it has, its kind, and whether it comes.
+    """
+
+    rows: Integers
+    numbers: Integers
+    counts: Integers
+    kinds: Any
+    added: Mask
 
 
 class _Changes:
@@ -132,10 +145,8 @@ class JoinOperator(JoinedSides):
         rows, numbers = self._pairs(chunk, index, slots)
         counts = numpy.bincount(rows, minlength=len(chunk))
         found = _Changes()
-        if self._is_half:
-            self._half_changes(found, index, rows=rows, numbers=numbers, counts=counts, kinds=kinds, added=added)
-        else:
-            self._pair_changes(found, index, rows=rows, numbers=numbers, counts=counts, kinds=kinds, added=added)
+        add_changes = self._half_changes if self._is_half else self._pair_changes
+        add_changes(found, index, _Pairs(rows, numbers, counts, kinds, added))
         if self._counts_matches(1 - index) and len(rows):
             other.add_matches(numbers, numpy.where(added[rows], 1, -1))
         if can_match.all():
@@ -149,17 +160,8 @@ class JoinOperator(JoinedSides):
     def _counts_matches(self, index: int) -> bool:
         return self._outer[index] or (self._is_half and index == 0)
 
-    def _pair_changes(
-        self,
-        found: _Changes,
-        index: int,
-        rows: Integers,
-        numbers: Integers,
-        counts: Integers,
-        *,
-        kinds: Any,
-        added: Mask,
-    ) -> None:
+    def _pair_changes(self, found: _Changes, index: int, pairs: _Pairs) -> None:
+        rows, numbers, counts, kinds, added = pairs
         is_outer, other_is_outer = self._outer[index], self._outer[1 - index]
         pair_kinds = kinds[rows]
         if is_outer or other_is_outer:
@@ -175,17 +177,8 @@ class JoinOperator(JoinedSides):
             padded = numpy.where(added[alone], _INSERT, _DELETE)
             found.add(alone, 1, own=alone, other=numpy.full(len(alone), _NONE), kinds=padded)
 
-    def _half_changes(
-        self,
-        found: _Changes,
-        index: int,
-        rows: Integers,
-        numbers: Integers,
-        counts: Integers,
-        *,
-        kinds: Any,
-        added: Mask,
-    ) -> None:
+    def _half_changes(self, found: _Changes, index: int, pairs: _Pairs) -> None:
+        rows, numbers, counts, kinds, added = pairs
         if index == 0:
             chosen = numpy.flatnonzero((counts > 0) == (self._type == SEMI))
             found.add(chosen, 1, own=chosen, other=numpy.full(len(chosen), _NONE), kinds=kinds[chosen])
