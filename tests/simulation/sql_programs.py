@@ -386,6 +386,13 @@ PROGRAMS: dict[str, SqlProgram] = {
             AND l.ts BETWEEN r.ts - INTERVAL '3' SECOND AND r.ts + INTERVAL '2' SECOND""",
         "k STRING, a INT, b INT",
     ),
+    "windows of pairs": SqlProgram(
+        ("IntervalJoinOperator",), SIDES,
+        """SELECT TUMBLE_END(ts, INTERVAL '4' SECOND), COUNT(*), SUM(n) FROM (SELECT l.ts, r.n FROM l JOIN r
+            ON l.k = r.k AND l.ts BETWEEN r.ts - INTERVAL '20' SECOND AND r.ts)
+            GROUP BY TUMBLE(ts, INTERVAL '4' SECOND)""",
+        "e TIMESTAMP(3), c BIGINT, s INT",
+    ),
     "versions": SqlProgram(
         ("TemporalJoinOperator",),
         {"t": TableSpec(TIMED, inserts(timed(21, 45))),

@@ -20,6 +20,7 @@ from tests.simulation.test_sql_operators import (
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.hosts.simulator import Circumstances
+from penstock.table.operators import interval_join
 from penstock.table.operators.aggregate_slices import StoredSlices
 from penstock.table.operators.bundles import BundledOperator
 from penstock.table.operators.join_side import JoinSide
@@ -147,6 +148,11 @@ def joined_rows_are_new(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(JoinSide, "load", now)
 
 
+def watermark_not_held_back(patch: pytest.MonkeyPatch) -> None:
+    """The watermark behind an interval join is that of its inputs, which pairs may come behind."""
+    patch.setattr(interval_join, "held_back", lambda timestamp, lower, upper: timestamp)
+
+
 def keys_are_new(patch: pytest.MonkeyPatch) -> None:
     """The state of keys that are restored never expires."""
 
@@ -177,6 +183,7 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     versions_lost: ("versions", HEAP),
     joined_rows_are_new: ("joins that expire", HEAP),
     keys_are_new: ("groups that expire", HEAP),
+    watermark_not_held_back: ("windows of pairs", HEAP),
 }
 """Faults that a savepoint shows: the program that finds each, and where its state is."""
 CRASHES: dict[Fault, str] = {bundle_over_barrier: "two phases", fires_again: "windows in one phase"}

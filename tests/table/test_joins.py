@@ -322,3 +322,16 @@ def test_first_rows_are_forgotten(query: str, kept: list[str], forgotten: list[s
         tables.listed.halves["t"] = 1
         found = tables.insert("o", "n INT", f"SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k {query}")
         assert [f"{kind}{row[0]}" for kind, row in found] == expected
+
+
+def test_rows_before_upserts_are_forgotten() -> None:
+    """After the time to live an upsert is the first row of its key; before it, one that is equal is given again."""
+    rows = [(1, 5), (1, 5), (1, 6)]
+    kept = ["+I5", "-U5", "+U6"]
+    for options, expected in (({}, kept), (TTL, ["+I5", "-U5", "+U5", "+I6"])):
+        tables = Tables(options, parallelism=1)
+        changes: list[Change] = [("+U", row) for row in rows]
+        tables.create("t", "k INT PRIMARY KEY NOT ENFORCED, n INT", changes, changelog="I,UA,D")
+        tables.listed.halves["t"] = 2
+        found = tables.insert("o", "k INT, n INT", "SELECT k, n FROM t")
+        assert [f"{kind}{row[1]}" for kind, row in found] == expected

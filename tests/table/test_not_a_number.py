@@ -11,6 +11,8 @@ import pytest
 from tests.table.listed_tables import Change, Tables, inserts
 from tests.table.table_tests import SMALL, at, need_planner
 
+from penstock.common.errors import UserFunctionError
+
 NAN = math.nan
 ALL_KINDS = "I,UB,UA,D"
 
@@ -69,6 +71,14 @@ def test_zeros_of_both_signs_are_one_group() -> None:
     tables.create("r", "n INT", inserts([(6,)]))
     query = "SELECT g.f, r.n FROM (SELECT f, SUM(n) AS s FROM t GROUP BY f) AS g JOIN r ON g.s >= r.n OR g.s < r.n"
     assert left_of(tables.insert("o", "f DOUBLE, n INT", query)) == Counter([repr((0.0, 6))])
+
+
+def test_nan_is_no_key() -> None:
+    """The row would never be found again: the job says so."""
+    tables = Tables(circumstances=SMALL)
+    tables.create("t", "f DOUBLE", inserts([(1.0,), (NAN,)]))
+    with pytest.raises(UserFunctionError, match="NaN cannot be a key"):
+        tables.insert("o", "f DOUBLE, c BIGINT", "SELECT f, COUNT(*) FROM t GROUP BY f")
 
 
 def test_multisets_have_values_that_are_no_keys_of_python() -> None:
