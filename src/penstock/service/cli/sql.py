@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,12 +95,17 @@ def sql(
     )
     if detached and defaults.get("execution.target") != "remote":
         raise typer.BadParameter("only a cluster runs jobs without this command: name one with -m", param_hint="-d")
-    if keep_session is not None:
-        # The planner's process is kept as Spark's is.
-        os.environ["PENSTOCK_KEEP_SESSION"] = str(keep_session).lower()
+    keep_planner(defaults, os.environ)
     scripts = [] if file is None else [("<stdin>" if file == _STANDARD_INPUT else str(file), _text_of(file))]
     scripts += [("-e", text) for text in execute or []]
     _run(scripts, output, defaults, quiet=quiet, detached=detached)
+
+
+def keep_planner(settings: Mapping[str, str], environ: MutableMapping[str, str]) -> None:
+    """Let the planner's process be kept as Spark's is: its own setting is the variable."""
+    keep = settings.get("penstock.spark.keep-session")
+    if keep is not None:
+        environ["PENSTOCK_KEEP_SESSION"] = keep.lower()
 
 
 def _run(

@@ -7,6 +7,7 @@ import importlib.util
 import pytest
 
 from penstock.service.cli.early_start import needs_session
+from penstock.service.cli.sql import keep_planner
 from penstock.table.operators.worker_modules import WORKER_MODULES
 
 
@@ -40,3 +41,11 @@ def test_spark_starts_early_for_statements_that_need_it(script: str, needs: bool
 def test_the_modules_that_workers_of_sql_have_exist(name: str) -> None:
     """Each worker would import what was renamed."""
     assert importlib.util.find_spec(name) is not None
+
+
+@pytest.mark.parametrize(("settings", "variable"), [({"penstock.spark.keep-session": "TRUE"}, "true"), ({}, "false")])
+def test_the_planner_is_kept_if_sparks_jvm_is(settings: dict[str, str], variable: str) -> None:
+    """With the setting in a file, each command would start a planner, and none would find that of the command before."""
+    environ = {"PENSTOCK_KEEP_SESSION": "false"}
+    keep_planner(settings, environ)
+    assert environ == {"PENSTOCK_KEEP_SESSION": variable}
