@@ -283,7 +283,7 @@ class Automaton(Generic[T]):
         changed = False
         for run in runs:
             moves = row[run[0]]
-            if type(moves) is Ask:
+            if isinstance(moves, Ask):
                 moves = self._answered(moves, run[1], arrival)
             if moves is UNCHANGED:
                 after.append(run)

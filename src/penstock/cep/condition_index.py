@@ -114,7 +114,7 @@ class _Ordered:
             below.reverse()
         self._passing = below
         symbol, constant = parts[0][1].symbol, parts[0][1].constants[0]
-        self._compare = lambda value: _COMPARE[symbol](value, constant)
+        self._compare: Callable[[Any], Any] = lambda value: _COMPARE[symbol](value, constant)
 
     def passing(self, value: Any) -> int:
         if value != value:
@@ -156,8 +156,8 @@ class ConditionIndex:
                 self._single |= bit
         tables: dict[str, list[_Table]] = {}
         for place, members in parts.items():
-            of = _Equal if place[1][0] == "equal" else _Ordered
-            table: _Table = of(list(members.items()), sum(members), first.get(place, 0), every)
+            given = list(members.items()), sum(members), first.get(place, 0), every
+            table: _Table = _Equal(*given) if place[1][0] == "equal" else _Ordered(*given)
             tables.setdefault(place[0], []).append(table)
         self._fields = [(compiled(field(name)), found) for name, found in tables.items()]
 

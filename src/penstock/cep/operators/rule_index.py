@@ -17,6 +17,7 @@ from penstock.cep.operators.event_buffer import Event
 
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
+    from penstock.cep.expressions import Expression
 
 RuleBits: TypeAlias = tuple[tuple[int, int], ...]
 """Numbers of rules, each with the bits of an event."""
@@ -49,7 +50,7 @@ class RuleIndex:
         self._automata = list(automata.values())
         self._timeouts = timeouts
         numbers: dict[str, int] = {}
-        conditions = []
+        conditions: list[Expression] = []
         self._users: list[list[tuple[int, int]]] = []
         """For each condition, the rules that have it, and its bit there."""
         for rule, automaton in enumerate(self._automata):
