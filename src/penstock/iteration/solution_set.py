@@ -78,7 +78,9 @@ def last_entries(initial: DataStream[E], deltas: DataStream[E], key: Callable[[E
     return initial.key_by(key).connect(deltas.key_by(key)).process(_LastEntries()).name("Solution set at the end")
 
 
-def _answered(entries: KeyedStream[Any], messages: KeyedStream[Any], function: _ReadEntries) -> DataStream[Any]:
+def _answered(
+    entries: KeyedStream[Any, Any], messages: KeyedStream[Any, Any], function: _ReadEntries
+) -> DataStream[Any]:
     name, methods = "Solution set", ("process_element1", "process_element2")
     first, second = as_two_functions(function, methods, KeyedCoProcessFunction)
     operator = SolutionSetOperator(name, entries.key_selector, messages.key_selector, first, second)
