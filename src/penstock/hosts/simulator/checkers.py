@@ -146,7 +146,8 @@ class ChannelChecks:
             return chunk.timestamps
         if channel[0] not in self._edges:
             # It is fed back.
-            assert chunk.timestamps is chunk.narrow_timestamps is None, f"channel {channel}: feedback has timestamps"
+            is_timed = chunk.timestamps is not None or chunk.narrow_timestamps is not None
+            assert not is_timed, f"channel {channel}: feedback has timestamps"
             return None
         times = decoder(self._edges[channel[0]])(chunk).timestamps
         return None if times is None else times.tolist()

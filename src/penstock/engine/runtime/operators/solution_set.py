@@ -25,7 +25,7 @@ _PLAIN = frozenset((int, str))
 _CALLS_PER_CLOCK_READING = 8
 
 
-class _Messages:
+class Messages:
     """The messages of a superstep, by key."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class SolutionSetOperator(KeyedCoProcessOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._waiting: defaultdict[int, _Messages] = defaultdict(_Messages)
+        self._waiting: defaultdict[int, Messages] = defaultdict(Messages)
         """By superstep: with slack, messages of a later one may come before."""
         self._due: Iterator[tuple[int, Any, Values]] | None = None
 
