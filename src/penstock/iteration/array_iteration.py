@@ -122,7 +122,7 @@ def _groups(keys: Any) -> Any:
 
 
 def _checked(chunk: Any, key: str, what: str) -> Arrays:
-    """Return a user's chunk. Raises TypeError or ValueError if it is none: positions would be lost."""
+    """Return a user's chunk. Raises TypeError or ValueError for other values, which would lose positions."""
     if not isinstance(chunk, dict) or not all(isinstance(array, np.ndarray) for array in chunk.values()):
         raise TypeError(f"{what} must be a dict of NumPy arrays by name, got {shortened(chunk)}")
     if key not in chunk or (len(chunk[key]) and chunk[key].dtype.kind not in "iu"):

@@ -124,7 +124,7 @@ class AfterBroadcastOperator(EndingOperator):
         self._active = True
         """The status that waits with them."""
         self._behind_records: deque[Callable[[], bool]] = deque()
-        """What is emitted when the records that have waited are."""
+        """The watermark and the status that follow the records that have waited."""
 
     def inputs(self) -> Sequence[Input]:
         return self._inputs
