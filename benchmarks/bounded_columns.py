@@ -78,7 +78,7 @@ def frames_of(spark: Any, rows: int, directory: str) -> tuple[Any, Any]:
     numbered = spark.range(0, rows, 1, 8)
     hashed = f"pmod(hash(id), {keys})"
     columns = ("number", f"CAST({hashed} AS BIGINT) AS key", "id % 3 AS group", "id / 4 AS share")
-    numbered.selectExpr("xxhash64(id) AS number", *columns[1:]).write.parquet(f"{directory}/rows")
+    numbered.selectExpr("shiftright(xxhash64(id), 24) AS number", *columns[1:]).write.parquet(f"{directory}/rows")
     named = spark.range(0, keys, 10, 8).selectExpr("id AS key", "concat('name-', id) AS name")
     named.write.parquet(f"{directory}/others")
     return spark.read.parquet(f"{directory}/rows"), spark.read.parquet(f"{directory}/others")

@@ -34,6 +34,11 @@ class JobListeners:
     def __init__(self) -> None:
         self._listeners: list[JobListener] = []
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody listens."""
+        return not self._listeners
+
     def add(self, listener: JobListener) -> None:
         """Add a listener. Raises TypeError if it is not a JobListener."""
         if not isinstance(listener, JobListener):

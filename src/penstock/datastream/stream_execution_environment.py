@@ -538,8 +538,15 @@ class StreamExecutionEnvironment(DriverOnly):
         self._compiled_plan, self._check_origin = compiled_plan, check_origin
 
     def data_frame_of(self, stream: Transformation) -> DataFrame | None:
-        """Return the DataFrame that is a stream, if a job of this stream alone needs no operator; None otherwise."""
-        if self._sinks or self._configuration.get(options.RUNTIME_MODE) is RuntimeExecutionMode.STREAMING:
+        """Return the DataFrame that is a stream, if a job of this stream alone needs no operator; None otherwise.
+
+        None also if somebody listens to jobs.
+        """
+        if (
+            self._sinks
+            or not self._listeners.is_empty
+            or self._configuration.get(options.RUNTIME_MODE) is RuntimeExecutionMode.STREAMING
+        ):
             return None
         frame = whole_frame(stream, self._configuration)
         if frame is not None and not self._pipeline_executor().runs_jobs:

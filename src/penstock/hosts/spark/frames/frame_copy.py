@@ -113,7 +113,7 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
 @contextlib.contextmanager
 def _adaptive(session: SparkSession) -> Iterator[None]:
     """Let Spark adapt queries in the block, unless the session was started without: jobs in BATCH mode turn it off."""
-    before = session.conf.get(_ADAPTIVE)
+    before = session.conf.get(_ADAPTIVE, "true") or "true"
     session.conf.set(_ADAPTIVE, session.sparkContext.getConf().get(_ADAPTIVE, "true"))
     try:
         yield
