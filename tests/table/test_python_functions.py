@@ -236,15 +236,6 @@ def failure(tables: Tables, query: Any) -> str:
     return str(error)
 
 
-def test_a_function_that_changes_a_constant_list_changes_it_for_no_other_row() -> None:
-    """The calls of a chunk would share the list."""
-    tables = Tables()
-    tables.create("t", ROW, inserts(rows(4, 9)))
-    tables.environment.create_temporary_function("grow", udf(lambda a, n: a.append(n) or len(a), result_type="INT"))
-    found = tables.insert("o", "c INT", "SELECT grow(ARRAY[CAST(1 AS BIGINT)], n) FROM t")
-    assert found == inserts([(2,)] * 9)
-
-
 def test_an_error_names_the_function_its_arguments_the_sql_and_the_line() -> None:
     """A user would search for the row among all, and for the function among all of the query."""
 

@@ -138,12 +138,7 @@ class BoundCall:
         arguments = []
         for column, read in zip(columns, self._readers, strict=True):
             if is_constant(column):
-                one = pa.array([column.as_py()], column.type)
-                if pa.types.is_nested(column.type):
-                    # The function may change a list: each call gets its own.
-                    arguments.append(read(one.take(pa.array(numpy.zeros(rows, numpy.int64)))))
-                else:
-                    arguments.append(list(repeat(read(one)[0], rows)))
+                arguments.append(list(repeat(read(pa.array([column.as_py()], column.type))[0], rows)))
             else:
                 arguments.append(read(column))
         return arguments

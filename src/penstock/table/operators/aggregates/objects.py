@@ -193,7 +193,7 @@ class SquaredDeviations(ObjectAggregate):
 class Collect(ObjectAggregate):
     """COLLECT: a multiset. Its state has each value, and how often it is there, by a key that is equal for equal ones.
 
-    The key is the value itself, if Python finds it by that: lists and rows are no keys, and NaN does not equal itself.
+    The key is the value itself, if Python finds it by that, otherwise its text: of lists, rows and NaN.
     """
 
     def create(self) -> Any:
