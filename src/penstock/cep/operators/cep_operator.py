@@ -30,7 +30,7 @@ from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.key_states import KeyStates, KeyTimers, Layouts
 from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
-from penstock.cep.operators.queryable_matches import QueryableMatches, forget_queryable
+from penstock.cep.operators.queryable_matches import Live, QueryableMatches, forget_queryable
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
@@ -130,10 +130,14 @@ class CepOperator(GatheringOperator):
         return QueryableMatches(
             self.backend,
             self.queryable_name,
-            self.matching_of,
-            self.matchings,
+            live=self._live_keys,
+            namespaces=lambda: [matching.id for matching in self.matchings()],
             namespaced=self.matches_table.is_namespaced,
         )
+
+    def _live_keys(self, namespace: Any) -> Live | None:
+        matching = self.matching_of(namespace)
+        return None if matching is None else (matching.automaton, matching.states.live)
 
     def open_patterns(self, is_restored: bool) -> None:
         """Create the stages of patterns. `is_restored`: keys may have partial matches."""
