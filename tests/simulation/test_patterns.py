@@ -89,7 +89,8 @@ PATTERNS: dict[str, Callable[[], Pattern[Any, Any]]] = {
     "skip": lambda: Pattern.begin("a", AfterMatchSkipStrategy.skip_to_next()).where(a).followed_by_any("b").where(b)
     .followed_by("c").where(c).within(120),
     "iterative": lambda: Pattern.begin("a").where(a).followed_by("b").where(rising).within(60),
-    "deferring": lambda: Pattern.begin("a", PAST_LAST).where(a).one_or_more().greedy().followed_by("c").where(c).within(60),
+    "deferring": lambda: Pattern.begin("a", PAST_LAST).where(a).one_or_more().greedy().followed_by("c").where(c)
+    .within(60),
 }  # fmt: skip
 
 
