@@ -87,6 +87,7 @@ PRINTED = {
     '"card fraud"': "x: 900.0\n",
     # These assert what they give.
     **dict.fromkeys(("def paid_orders", "class Pause", "def is_slower", "def name_rule", "skipToNext"), ""),
+    **dict.fromkeys(("class IsNearby", '"open orders"'), ""),
     # These show settings, and run nothing.
     **dict.fromkeys(("with_idleness", "RETAIN_ON_CANCELLATION", 'on_error="emit"', "click.usr"), ""),
 }

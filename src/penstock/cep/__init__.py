@@ -11,8 +11,12 @@ alerts = CEP.pattern(payments.key_by("card"), fraud).select(lambda match: match[
 """
 
 from penstock.cep.after_match import AfterMatchSkipStrategy
-from penstock.cep.condition_functions import IterativeCondition, RichIterativeCondition, SimpleCondition
-from penstock.cep.conditions import Context
+from penstock.cep.condition_functions import (
+    Context,
+    IterativeCondition,
+    RichIterativeCondition,
+    SimpleCondition,
+)
 from penstock.cep.dynamic_pattern_stream import DynamicPatternStream
 from penstock.cep.errors import MalformedPatternError, SkipTargetError
 from penstock.cep.expressions import Expression, field

@@ -263,20 +263,21 @@ class Automaton(Generic[T]):
         # An event that only begins matches leaves the others as they are.
         if families and bits not in self.moves.only_begin:
             for number in partial.changed_by(row, UNCHANGED):
-                self._move(partial, number, row, (event, here, timestamp, processing_time), done)
+                done += self._moved(partial, number, row, (event, here, timestamp, processing_time))
         moves = row[0]
         if begins and moves is not UNCHANGED:
             done += self._begin(partial, moves, (event, here, timestamp, processing_time))
         return done
 
-    def _move(
-        self, partial: PartialMatches, number: int, row: Sequence[Decision], arrival: Arrival, done: list[Completed]
-    ) -> None:
-        """Take the runs of a family along an event, and add what is complete to `done`."""
+    def _moved(
+        self, partial: PartialMatches, number: int, row: Sequence[Decision], arrival: Arrival
+    ) -> Sequence[Completed]:
+        """Take the runs of a family along an event, and return what is complete."""
         family = partial.families[number]
         runs = family[1]
         if len(runs) == 1 and row[runs[0][0]] is UNCHANGED:
-            return
+            return ()
+        done: list[Completed] = []
         event, here, timestamp, _ = arrival
         accumulate = self._accumulate
         after: list[Run] = []
@@ -305,6 +306,7 @@ class Automaton(Generic[T]):
             partial.replace(number, family, after)
             if self._has_gaps and after:
                 self._limit_gaps(partial, number, after, runs)
+        return done
 
     def _begin(self, partial: PartialMatches, decision: Decision, arrival: Arrival) -> list[Completed]:
         """Start the matches that begin with the event, and return those that are complete with it."""

@@ -7,14 +7,25 @@ RichIterativeCondition.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
 
 from penstock.api.functions.function import Function
 
-if TYPE_CHECKING:
-    from penstock.cep.conditions import Context
-
 E = TypeVar("E")
+
+
+class Context(Protocol):
+    """Shows an iterative condition the partial match that may take the event."""
+
+    def get_events_for_pattern(self, name: str) -> Sequence[Any]:
+        """Return the events that the step `name` has taken so far, in order, without the event in question."""
+
+    def timestamp(self) -> int:
+        """Return the event's timestamp (milliseconds)."""
+
+    def current_processing_time(self) -> int:
+        """Return the processing time (milliseconds)."""
 
 
 class SimpleCondition(ABC, Generic[E]):

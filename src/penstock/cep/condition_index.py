@@ -64,7 +64,7 @@ class _Table(Protocol):
     """The members whose first part it is."""
 
     def passing(self, value: Any) -> int:
-        """Return the conditions that the value does not rule out, which include all that are no members."""
+        """Return the conditions that the value does not rule out, which include all others than the members."""
 
     def compare(self, value: Any) -> None:
         """Compare a value of another type with a constant. Raises what a condition raises."""

@@ -12,11 +12,11 @@ condition are its *predicates*: each becomes a bit per event.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from penstock.cep.condition_functions import IterativeCondition, SimpleCondition
+from penstock.cep.condition_functions import Context, IterativeCondition, SimpleCondition
 from penstock.cep.errors import MalformedPatternError
 from penstock.cep.evaluation import compiled
 from penstock.cep.expressions import Expression
@@ -24,19 +24,6 @@ from penstock.common.functions.arity import accepts_arguments
 from penstock.common.functions.result_kinds import check_result_kind
 
 E = TypeVar("E")
-
-
-class Context(Protocol):
-    """Shows an iterative condition the partial match that may take the event."""
-
-    def get_events_for_pattern(self, name: str) -> Sequence[Any]:
-        """Return the events that the step `name` has taken so far, in order, without the event in question."""
-
-    def timestamp(self) -> int:
-        """Return the event's timestamp (milliseconds)."""
-
-    def current_processing_time(self) -> int:
-        """Return the processing time (milliseconds)."""
 
 
 SimpleLike: TypeAlias = Callable[[E], bool] | SimpleCondition[E] | Expression

@@ -35,7 +35,7 @@ def path_of(node: Node | None) -> list[tuple[int, int]]:
 
 
 class MatchContext:
-    """The partial match that may take an event; see `penstock.cep.conditions.Context`."""
+    """The partial match that may take an event; see `penstock.cep.condition_functions.Context`."""
 
     __slots__ = ("_events", "_node", "_processing_time", "_step_names", "_timestamp", "_zeros")
 

@@ -30,7 +30,7 @@ class MoveTable:
         self.only_begin: set[int] = set()
         """The bits of those that change nothing but the start."""
         self.plain_begins: dict[int, tuple[int, int]] = {}
-        """Of these, by bits, those with one outcome: the step that takes the event, and the state behind it."""
+        """By bits, those among these with one outcome: the step that takes the event, and the state behind it."""
         self.idle: list[Decision] = [UNCHANGED] * state_count
         """The row of an event that changes nothing."""
 

@@ -30,7 +30,7 @@ from penstock.cep.operators.key_matching import KeyMatching
 from penstock.cep.operators.key_states import KeyStates, KeyTimers, Layouts
 from penstock.cep.operators.match_calls import MatchCalls
 from penstock.cep.operators.pattern_metrics import PatternMetrics
-from penstock.cep.operators.queryable_matches import QueryableMatches, forget_queryable
+from penstock.cep.operators.queryable_matches import Live, QueryableMatches, forget_queryable
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
@@ -130,10 +130,14 @@ class CepOperator(GatheringOperator):
         return QueryableMatches(
             self.backend,
             self.queryable_name,
-            self.matching_of,
-            self.matchings,
+            live=self._live_keys,
+            namespaces=lambda: [matching.id for matching in self.matchings()],
             namespaced=self.matches_table.is_namespaced,
         )
+
+    def _live_keys(self, namespace: Any) -> Live | None:
+        matching = self.matching_of(namespace)
+        return None if matching is None else (matching.automaton, matching.states.live)
 
     def open_patterns(self, is_restored: bool) -> None:
         """Create the stages of patterns. `is_restored`: keys may have partial matches."""
@@ -193,7 +197,16 @@ class CepOperator(GatheringOperator):
     # ---- events
 
     def process(self, chunk: Rows) -> bool:
-        return self.arrived(self.keys_of(chunk.values), chunk.values, chunk.timestamps)
+        bits, times = self.bits_of(chunk.values), chunk.timestamps
+        if self.in_event_time and not self.context.mode.ends_keys and times and min(times) > self.timers.watermark:
+            # Without late events, those that change nothing need no key.
+            dropped = self.dropped(set(bits))
+            if dropped:
+                kept = [index for index, one in enumerate(bits) if one not in dropped]
+                if not kept:
+                    return True
+                chunk, bits = chunk.selected(kept), [bits[index] for index in kept]
+        return self.arrived(self.keys_of(chunk.values), chunk.values, chunk.timestamps, bits)
 
     def arrived(self, keys: list[Any], values: Values, times: list[int] | None, bits: list[int] | None = None) -> bool:
         """Process events with their keys, in event time their timestamps (ms), and their bits, if they are known."""
@@ -225,9 +238,13 @@ class CepOperator(GatheringOperator):
 
     def relevant(self, events: list[Event]) -> list[Event]:
         """Return the events that may change something."""
-        may_drop, timeouts = self.automaton.may_drop, self.calls.timed_out is not None
-        dropped = {bits for bits in set(map(_BITS, events)) if may_drop(bits, timeouts)}
+        dropped = self.dropped(set(map(_BITS, events)))
         return [event for event in events if event[3] not in dropped] if dropped else events
+
+    def dropped(self, bits: set[int]) -> set[int]:
+        """Return the bits of events that change nothing."""
+        may_drop, timeouts = self.automaton.may_drop, self.calls.timed_out is not None
+        return {one for one in bits if may_drop(one, timeouts)}
 
     def bits_of(self, values: Sequence[Any]) -> list[int]:
         """Return the bits of events. Raises UserFunctionError with the event on which a condition fails."""

@@ -173,8 +173,8 @@ class DynamicCepOperator(CepOperator):
         """Return 0 for each event: rules may change before it is processed."""
         return [0] * len(values)
 
-    def relevant(self, events: list[Event]) -> list[Event]:
-        return events
+    def dropped(self, bits: set[int]) -> set[int]:
+        return set()
 
     def processed(self, events: list[Event]) -> Iterator[None]:
         if self._index is None:

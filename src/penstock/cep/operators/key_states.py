@@ -150,7 +150,7 @@ class KeyStates:
         return partial
 
     def begin(self, key: Any) -> PartialMatches:
-        """Return an empty state for a key that has none, and make it live."""
+        """Return an empty state for a key without one, and make it live."""
         partial = self.live[key] = self._spare.pop() if self._spare else PartialMatches()
         if self._holders is not None:
             self._holders.setdefault(key, set()).add(self._namespace)

@@ -5,34 +5,36 @@ It is written with the first one, before a snapshot. Live queries also read the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.api.state.descriptors import WINDOW_PREFIX, ValueStateDescriptor
 from penstock.cep.shown_matches import shown_matches
 
 if TYPE_CHECKING:
     from penstock.cep.automaton import Automaton
-    from penstock.cep.operators.key_matching import KeyMatching
     from penstock.cep.partial_matches import PartialMatches
     from penstock.engine.state.backends.backend import KeyedStateBackend
 
 STATE = "partial matches"
+Live: TypeAlias = "tuple[Automaton[Any], Mapping[Any, PartialMatches]]"
 
 
 class QueryableMatches:
-    """The table of an operator's partial matches. `matching_of`: returns the pattern of a namespace.
+    """The table of an operator's partial matches.
 
-    `namespaced`: entry keys are (key, id of the rule). Raises ProgramError if the name is in use.
+    `live`: returns the automaton of a namespace and the keys that have changed since the last snapshot, None without
+    such a pattern. `namespaces`: returns those of all patterns. `namespaced`: entry keys are (key, namespace). Raises
+    ProgramError if the name is in use.
     """
 
     def __init__(
         self,
         backend: KeyedStateBackend,
         name: str,
-        matching_of: Callable[[Any], KeyMatching | None],
-        matchings: Callable[[], Sequence[KeyMatching]],
         *,
+        live: Callable[[Any], Live | None],
+        namespaces: Callable[[], Sequence[Any]],
         namespaced: bool,
     ) -> None:
         descriptor = ValueStateDescriptor(STATE)
@@ -40,8 +42,8 @@ class QueryableMatches:
         backend.state(descriptor, namespaced=namespaced)
         self._table = backend.layered(_table_name(namespaced), namespaced)
         backend.newer_values[_table_name(namespaced)] = self
-        self._matching_of = matching_of
-        self._matchings = matchings
+        self._live = live
+        self._namespaces = namespaces
         self._namespaced = namespaced
 
     def is_empty(self) -> bool:
@@ -61,24 +63,23 @@ class QueryableMatches:
     # ---- live queries
 
     def places(self, keys: Sequence[Any] | None) -> Iterator[Any]:
-        for matching in self._matchings():
-            live = matching.states.live
-            for key in live if keys is None else [key for key in keys if key in live]:
-                yield (key, matching.id) if self._namespaced else key
+        for namespace in self._namespaces():
+            if (live := self._live(namespace)) is not None:
+                for key in live[1] if keys is None else [key for key in keys if key in live[1]]:
+                    yield (key, namespace) if self._namespaced else key
 
     def has(self, place: Any) -> bool:
-        return self._live(place) is not None
+        return self._found(place) is not None
 
     def get(self, place: Any) -> Any:
-        matching, partial = self._matching(place), self._live(place)
-        return None if not partial or matching is None else shown_matches(matching.automaton, partial)
+        found = self._found(place)
+        return shown_matches(*found) if found is not None and found[1] else None
 
-    def _matching(self, place: Any) -> KeyMatching | None:
-        return self._matching_of(place[1] if self._namespaced else None)
-
-    def _live(self, place: Any) -> PartialMatches | None:
-        matching = self._matching(place)
-        return None if matching is None else matching.states.live.get(place[0] if self._namespaced else place)
+    def _found(self, place: Any) -> tuple[Automaton[Any], PartialMatches] | None:
+        key, namespace = place if self._namespaced else (place, None)
+        live = self._live(namespace)
+        partial = None if live is None else live[1].get(key)
+        return None if live is None or partial is None else (live[0], partial)
 
 
 def forget_queryable(backend: KeyedStateBackend) -> None:
