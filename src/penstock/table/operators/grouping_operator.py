@@ -19,7 +19,7 @@ from penstock.table.operators.table_columns import TableColumns, batch_of_column
 
 
 class Grouping(NamedTuple):
-    """What is computed. `update_before`: whether -U is emitted. `retracts`: whether rows are, so that keys can end."""
+    """A GROUP BY. `update_before`: whether -U is emitted. `retracts`: whether rows are, so that keys can end."""
 
     calls: Calls
     update_before: bool
