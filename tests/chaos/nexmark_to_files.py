@@ -25,10 +25,13 @@ EVENT_RATE = 100
 """Events in a second of their time: windows of ten seconds get some hundreds."""
 
 
-def options_of_events(events: int, rate: int) -> dict[str, str]:
-    """Return the options of the table of events. `rate`: how many come in a second; 0: all at once."""
+def options_of_events(events: int, rate: int, *, at_once: bool = False) -> dict[str, str]:
+    """Return the options of the table of events. `rate`: how many come in a second; 0: all at once.
+
+    `at_once`: the same events, none of which is waited for.
+    """
     options = {"connector": "nexmark", "events.num": str(events)}
-    if rate:
+    if rate and not at_once:
         options["rate.limited"] = "true"
     event_rate = str(rate or EVENT_RATE)
     return {**options, "first-event.rate": event_rate, "next-event.rate": event_rate}

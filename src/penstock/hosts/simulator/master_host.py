@@ -138,15 +138,8 @@ class MasterHost(EffectHandler):
         self.queries = Queries(surroundings.random, surroundings.trace)
         self.pool = SeededPool(surroundings.random)
         circumstances = surroundings.circumstances
-        sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
         rate = 0.0 if healed else circumstances.commit_failure_rate
-        committers = committers_of(graph)
-        self._sinks: dict[int, ResultSink] = {
-            id: CommittedResults(committers[id], retry_pauses_s=())
-            if id in committers
-            else OutsideSink(id, surroundings.outside, surroundings.random, rate)
-            for id in sinks
-        }
+        self._sinks = _result_sinks(graph, surroundings, rate)
         self._collecting = collecting_sinks(graph)
         self.lanes = ResultLanes(self._sinks, self.events.append, self.pool)
         self.restarts = WatchedRestarts(restarts_of(circumstances, surroundings.random, healed))
@@ -388,6 +381,18 @@ class MasterHost(EffectHandler):
         if options.stop and (effect.error is None or isinstance(effect.error, StopFailedError)):
             self.stopped_with = options.savepoint
             self.drained = options.drain
+
+
+def _result_sinks(graph: JobGraph, surroundings: Surroundings, failure_rate: float) -> dict[int, ResultSink]:
+    """Return the driver's end of each sink that prepares commits."""
+    committers = committers_of(graph)
+    sinks = [sink for vertex in checkpoint_vertices(graph) for sink in vertex.sinks]
+    return {
+        id: CommittedResults(committers[id], retry_pauses_s=())
+        if id in committers
+        else OutsideSink(id, surroundings.outside, surroundings.random, failure_rate)
+        for id in sinks
+    }
 
 
 def _line_of(event: JobEvent) -> str:

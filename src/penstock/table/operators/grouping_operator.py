@@ -20,7 +20,7 @@ from penstock.table.operators.table_keys import key_column
 
 
 class Grouping(NamedTuple):
-    """What is computed. `update_before`: whether -U is emitted. `retracts`: whether rows are, so that keys can end."""
+    """A GROUP BY. `update_before`: whether -U is emitted. `retracts`: whether rows are, so that keys can end."""
 
     calls: Calls
     update_before: bool

@@ -146,7 +146,7 @@ class JoinOperator(JoinedSides):
         counts = numpy.bincount(rows, minlength=len(chunk))
         found = _Changes()
         add_changes = self._half_changes if self._is_half else self._pair_changes
-        add_changes(found, index, _Pairs(rows, numbers, counts, kinds, added))
+        add_changes(found, index, _Pairs(rows, numbers, counts, kinds=kinds, added=added))
         if self._counts_matches(1 - index) and len(rows):
             other.add_matches(numbers, numpy.where(added[rows], 1, -1))
         if can_match.all():

@@ -51,7 +51,7 @@ class RankOperator(RankingOperator):
                 self._update(changes, slots, rows, keys)
             else:
                 kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-                self._change(changes, slots, rows, keys, numpy.isin(kinds, _COMES).tolist())
+                self._change(changes, slots, rows, keys, comes=numpy.isin(kinds, _COMES).tolist())
         except RAISED as error:
             raise self.context.user_error(error, "top rows", ShownBatch(chunk.batch)) from error
         self.end_chunk()
@@ -65,7 +65,7 @@ class RankOperator(RankingOperator):
         return batch.take(pyarrow.array([places[id(row)] for row in rows], pyarrow.int64()))
 
     def _change(
-        self, changes: RankChanges, slots: list[int], rows: list[Fields], keys: list[Any], comes: list[bool]
+        self, changes: RankChanges, slots: list[int], rows: list[Fields], keys: list[Any], *, comes: list[bool]
     ) -> None:
         last, of_slot = self.ranking.last, self._rows.of_slot
         for slot, row, key, is_new in zip(slots, rows, keys, comes, strict=True):

@@ -40,7 +40,7 @@ class RankingOperator(KeyedTableOperator):
 class RankChanges:
     """The changes of a chunk: rows, as numbers or other things that stand for them, with their ranks and kinds.
 
-    Rows behind the last rank are none of its business: callers pass those up to it.
+    Callers pass rows up to the last rank.
     """
 
     def __init__(self, ranking: Ranking) -> None:

@@ -158,7 +158,7 @@ class StoredWindowRows(WindowRows):
         self._memory = memory
         self._keys = keys
         self._waiting: dict[int, list[tuple[RowKeys, pyarrow.RecordBatch]]] = {}
-        """What has come lately, by window."""
+        """Rows that have come lately, by window."""
         self._waiting_rows = 0
 
     def open(self) -> None:
