@@ -35,13 +35,14 @@ def main() -> None:
     jvm: Any = spark._jvm
     memory = jvm.org.apache.spark.storage.StorageLevel.MEMORY_ONLY()
     integer = jvm.scala.reflect.ClassTag.Int()
-    graph = jvm.org.apache.spark.graphx.GraphLoader.edgeListFile(
-        spark.sparkContext._jsc.sc(), edges, False, int(parallelism), memory, memory
-    )
+    # Py4J takes arguments by place only.
+    loaded = (spark.sparkContext._jsc.sc(), edges, False, int(parallelism), memory, memory)
+    graph = jvm.org.apache.spark.graphx.GraphLoader.edgeListFile(*loaded)
     pid = int(jvm.java.lang.ProcessHandle.current().pid())
     for supersteps in runs:
         began, before_s = time.perf_counter(), cpu_s(pid)
-        ranked = jvm.org.apache.spark.graphx.lib.PageRank.run(graph, int(supersteps), 0.15, integer, integer)
+        arguments = (graph, int(supersteps), 0.15, integer, integer)
+        ranked = jvm.org.apache.spark.graphx.lib.PageRank.run(*arguments)
         ranks = ranked.vertices().count()
         figures = {"wall_s": time.perf_counter() - began, "cpu_s": cpu_s(pid) - before_s}
         print(json.dumps({"supersteps": int(supersteps), **figures, "ranks": ranks}), flush=True)

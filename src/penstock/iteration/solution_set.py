@@ -93,7 +93,8 @@ def _answered(
 ) -> DataStream[Any]:
     name, methods = "Solution set", ("process_element1", "process_element2")
     first, second = as_two_functions(function, methods, KeyedCoProcessFunction)
-    operator = SolutionSetOperator(name, entries.key_selector, messages.key_selector, first, second)
+    selectors = entries.key_selector, messages.key_selector
+    operator = SolutionSetOperator(name, *selectors, function=first, second=second)
     return two_input_stream(name=name, stream1=entries, stream2=messages, operator=operator, output_type=None)
 
 

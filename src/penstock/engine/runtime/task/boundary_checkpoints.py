@@ -1,11 +1,11 @@
-"""When a head of supersteps may go on if each superstep has a checkpoint (`penstock.checkpointing.each-superstep`).
+"""When a head of supersteps may continue if each superstep has a checkpoint (`penstock.checkpointing.each-superstep`).
 
     superstep n ends        when a barrier waits, which leaves at the boundary behind n if it waits at all heads
     superstep n + 1 begins  when a checkpoint from before n, or from behind it, is complete
 
 So a failure in superstep n + 1 repeats at most one complete superstep, n. A superstep does not wait for the checkpoint
 of the boundary at which it begins, unless that of the boundary before was aborted: it is written meanwhile. If both
-were aborted the iteration goes on, because nothing is left that could become complete.
+were aborted the iteration continues, because nothing is left that could become complete.
 """
 
 from __future__ import annotations
@@ -47,5 +47,5 @@ class BoundaryCheckpoints:
         self._left.pop(checkpoint_id, None)
 
     def release(self) -> None:
-        """Let supersteps go on: no checkpoints begin any more."""
+        """Let supersteps continue: no checkpoints begin any more."""
         self._holds = False

@@ -369,7 +369,7 @@ class SuperstepFeedback:
                     log.append(buffer)
         self._head.log = log
         self._head.place = self._decisions.place(self._number + 1)
-        # Of a savepoint nobody says that it is complete.
+        # Tasks do not learn when a savepoint is complete.
         if checkpoint_id not in self._aborted and not savepoint:
             self._checkpoints.left(checkpoint_id, self._number + 1)
         self._logs.begin(checkpoint_id, log, ())
@@ -383,7 +383,7 @@ class SuperstepFeedback:
         self._budget.end_step()
 
     def complete(self, checkpoint_id: int) -> None:
-        """Go on if the next superstep waits for this checkpoint, which is complete."""
+        """Continue if the next superstep waits for this checkpoint, which is complete."""
         self._checkpoints.complete(checkpoint_id)
         self._release_next()
 
