@@ -68,11 +68,11 @@ def _sink(name: str, servers: Mapping[str, str], topics: Topics) -> str:
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
-    """Create a topic. Raises KafkaException."""
+    """Create a topic that keeps its messages, whose times are those of the events. Raises KafkaException."""
     from confluent_kafka.admin import AdminClient, NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)
+    admin.create_topics([NewTopic(topic, PARTITIONS, 1, config={"retention.ms": "-1"})])[topic].result(60)
 
 
 def committed(bootstrap: str, topic: str, *, of_keys: bool) -> int:

@@ -68,17 +68,15 @@ def _values(column: pyarrow.Array, zone: str) -> pyarrow.Array:
 
 def quoted(texts: pyarrow.Array) -> pyarrow.Array:
     """Return texts as JSON: quoted, and escaped where needed."""
-    if not _has_escaped(content_of(texts)):
-        return joined('"', texts, '"')
-    is_escaped = compute.match_substring_regex(texts, _ESCAPED).fill_null(False)
-    return replaced(joined('"', texts, '"'), is_escaped, lambda: map(_json, texts.filter(is_escaped).to_pylist()))
-
-
-def _has_escaped(content: bytes) -> bool:
-    """Return whether there is a character that JSON must escape: a tenth of the time that the pattern takes."""
-    if b'"' in content or b"\\" in content:
-        return True
-    return bool((numpy.frombuffer(content, numpy.uint8) < ord(" ")).any())
+    content = content_of(texts)
+    if bool((numpy.frombuffer(content, numpy.uint8) < ord(" ")).any()):
+        is_escaped = compute.match_substring_regex(texts, _ESCAPED).fill_null(False)
+        return replaced(joined('"', texts, '"'), is_escaped, lambda: map(_json, texts.filter(is_escaped).to_pylist()))
+    # Looking for bytes takes a tenth of the time that replacing them does.
+    for character in ("\\", '"'):
+        if character.encode() in content:
+            texts = compute.replace_substring(texts, character, f"\\{character}")
+    return joined('"', texts, '"')
 
 
 def _json(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""What `penstock sql` starts first, beside its own imports: the planner's process, and Spark's session."""
+"""What `penstock sql` starts before it imports the rest: the planner's process, and Spark's session."""
 
 from __future__ import annotations
 

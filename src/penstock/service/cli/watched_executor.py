@@ -55,7 +55,8 @@ class WatchedExecutor(PipelineExecutor):
     each event as a JSON object on a line of its own, and progress every five seconds. With `quiet`, prints nothing.
     The live line shows `program` while no job runs. `is_interrupted` returns whether a Ctrl-C waits until Spark has
     started. `rest_ports` is the `rest.bind-port` of jobs that do not set it. `first_job_id`: that of the first job, if
-    it is new. `in_lines`: without a terminal, print the live line at times, as a line of its own.
+    it is new. `in_lines`: without a terminal, print the live line at times, as a line of its own. `look_s`: how often
+    the line is updated.
     """
 
     def __init__(
@@ -66,8 +67,10 @@ class WatchedExecutor(PipelineExecutor):
         executor: PipelineExecutor | None = None,
         is_interrupted: Callable[[], bool] = lambda: False,
         rest_ports: str | None = None,
+        *,
         first_job_id: str = "",
         in_lines: bool = False,
+        look_s: float = _LIVE_EVERY_S,
     ) -> None:
         self.jobs = 0
         """Number of jobs that the program has executed."""
@@ -78,6 +81,7 @@ class WatchedExecutor(PipelineExecutor):
         self._is_interrupted = is_interrupted
         self._rest_ports = rest_ports
         self._next_job_id = first_job_id
+        self._look_s = look_s
         self._next_line_s = _FIRST_LINE_S if in_lines and not as_json else None
         self._began_s = time.monotonic()
         self._line = LiveLine()
@@ -203,7 +207,7 @@ class WatchedExecutor(PipelineExecutor):
             self._report("logs", text, {"job_id": job.meter.job_id})
 
     def _tick(self) -> None:
-        every_s = _JSON_EVERY_S if self._as_json else _LIVE_EVERY_S
+        every_s = _JSON_EVERY_S if self._as_json else self._look_s
         while not self._closed.wait(every_s):
             with self._lock:
                 running = list(self._running)

@@ -45,7 +45,7 @@ def test_the_modules_that_workers_of_sql_have_exist(name: str) -> None:
 
 @pytest.mark.parametrize(("settings", "variable"), [({"penstock.spark.keep-session": "TRUE"}, "true"), ({}, "false")])
 def test_the_planner_is_kept_if_sparks_jvm_is(settings: dict[str, str], variable: str) -> None:
-    """With the setting in a file, each command would start a planner, and none would find that of the command before."""
+    """With the setting in a file, each command would start a planner, and find none of the command before."""
     environ = {"PENSTOCK_KEEP_SESSION": "false"}
     keep_planner(settings, environ)
     assert environ == {"PENSTOCK_KEEP_SESSION": variable}

@@ -240,7 +240,6 @@ def test_without_a_terminal_progress_is_in_lines(
 ) -> None:
     """A log would be silent until Spark has started, as if nothing happened; or have two lines a second."""
     clock = [100.0]
-    monkeypatch.setattr("penstock.service.cli.watched_executor._LIVE_EVERY_S", 0.001)
     monkeypatch.setattr("penstock.service.cli.watched_executor.time.monotonic", lambda: clock[0])
     going, said = Going(), ""
 
@@ -253,7 +252,7 @@ def test_without_a_terminal_progress_is_in_lines(
             threading.Event().wait(0.01)
         raise AssertionError(said)
 
-    with WatchedExecutor("planning", executor=going, in_lines=True) as executor:
+    with WatchedExecutor("planning", executor=going, in_lines=True, look_s=0.001) as executor:
         for seconds in (1, 2, 3, 4):
             clock[0] = 100.0 + seconds
             threading.Event().wait(0.02)

@@ -1,6 +1,6 @@
 """A session that starts before the job that needs it is known, while its program still imports, parses and plans.
 
-Most of a start is the JVM's, and then that of the process from which workers are forked: both run beside the program.
+Most of a start is the JVM's, and then that of the process from which workers are forked: both start meanwhile.
 Only on a local master: a cluster gives an application as many slots as its job needs.
 """
 
