@@ -93,7 +93,7 @@ class FrameCopy:
 def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
     """Compute a frame, and write it to Parquet files with its exact values. Raises what Spark raises.
 
-    `tag`: of the computation, which can be cancelled by it. `mode`: of Spark's DataFrameWriter.
+    `tag`: the name by which the computation can be stopped. `mode`: of Spark's DataFrameWriter.
     """
     session = frame.sparkSession
     context = session.sparkContext
