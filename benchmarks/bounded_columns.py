@@ -125,6 +125,8 @@ def main() -> None:
     parser.add_argument("--only", choices=PROGRAMS, action="append")
     arguments = parser.parse_args()
     spark = StreamExecutionEnvironment.get_execution_environment().get_spark_session(_PARALLELISM)
+    # As in a session of PySpark's own: penstock's have it off, for its jobs.
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         rows, others = frames_of(spark, arguments.rows, str(Path(folder, "input")))
         for name in arguments.only or PROGRAMS:

@@ -36,7 +36,7 @@ class JobListeners:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody listens."""
+        """Whether the environment lacks listeners."""
         return not self._listeners
 
     def add(self, listener: JobListener) -> None:

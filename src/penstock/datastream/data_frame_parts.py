@@ -79,15 +79,15 @@ class _Frames:
     def reason_to_copy(self, stream: SourceTransformation) -> str | None:
         """Return why operators have to read a source; None if it is a DataFrame that other ones can read."""
         source, strategy = stream.source, stream.operator.strategy
-        # Most programs have none, and need not import what reads them.
+        # Few programs have one: the others need not import what reads it.
         if not hasattr(source, "frame"):
-            return f"'{stream.name}' is no DataFrame"
+            return f"'{stream.name}' is not a DataFrame"
         from penstock.hosts.spark.frames.source import DataFrameSource, reason_to_copy
         from penstock.hosts.spark.internals.jvm import is_alive
         from penstock.hosts.spark.internals.query_plans import is_one_session
 
         if not isinstance(source, DataFrameSource) or (frame := source.frame) is None:
-            return f"'{stream.name}' is no DataFrame"
+            return f"'{stream.name}' is not a DataFrame"
         if strategy.has_watermarks or strategy.timestamp_assigner is not None:
             return f"'{stream.name}': its records have timestamps"
         if stream.output_type != source.get_produced_type():

@@ -540,7 +540,7 @@ class StreamExecutionEnvironment(DriverOnly):
     def data_frame_of(self, stream: Transformation) -> DataFrame | None:
         """Return the DataFrame that is a stream, if a job of this stream alone needs no operator; None otherwise.
 
-        None also if somebody listens to jobs.
+        None also if the environment has job listeners.
         """
         if (
             self._sinks

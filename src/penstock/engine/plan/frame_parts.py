@@ -37,7 +37,7 @@ class FrameParts(NamedTuple):
     changes: Sequence[Change]
     """What `penstock explain` says about them."""
     timed: frozenset[int]
-    """Those of all streams, by id, whose records have the last possible timestamp."""
+    """The ids of streams whose records have the last possible timestamp."""
 
 
 def frame_parts(
@@ -89,7 +89,7 @@ class _Sides:
         return [stream for stream in self._streams if stream.id in last]
 
     def changes(self, last: Sequence[Transformation]) -> list[Change]:
-        """Return what to say about the parts, and about relations that run as operators beside DataFrames."""
+        """Return what to say about the parts, and about relations that run as operators in a program of DataFrames."""
         changes = [
             Change(PASS, f"{_listed(self._relations_before(stream))} as a DataFrame, whose rows operators read")
             for stream in last
@@ -113,11 +113,11 @@ class _Sides:
             return f"'{stream.name}' is before it" if before is stream else self._reasons[before.id]
         relation = relation_of(stream)
         if relation is None:
-            return f"'{stream.name}' is no DataFrame"
+            return f"'{stream.name}' is not a DataFrame"
         inputs = [before_partitioning(one) for one in relation.inputs]
         for one in inputs:
             if (reason := self._reasons[one.id]) is not None:
-                return reason if one.relation is None else f"'{one.name}' is no DataFrame"
+                return reason if one.relation is None else f"'{one.name}' is not a DataFrame"
         if (reason := relation.reason_for_operators()) is not None:
             return reason
         are_timed = [one.id in self.timed for one in inputs]

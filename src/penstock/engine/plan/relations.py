@@ -4,7 +4,7 @@ A method of the DataStream API that has such a meaning attaches it to the transf
 tells for which types of rows DataFrames of Spark give exactly the records that the operators give. Where they would
 not, the operators run: `reason_for_operators` says why, for `penstock explain`.
 
-* Keys are whole numbers, texts, booleans, bytes and dates. NaN is no key for operators, and one for Spark.
+* Keys are whole numbers, texts, booleans, bytes and dates. Operators refuse NaN as a key, and Spark does not.
 * Keys of both sides of a join have the same type: 1 and 1.0 are one key for operators.
 * Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `lowering.py`.
 * The order of a DataFrame's rows is not defined, so neither is what depends on it: which of several rows with one key
@@ -55,7 +55,7 @@ class Project(Relation):
 
     @property
     def has_partitions(self) -> bool:
-        """Those of its input."""
+        """Whether its input has them."""
         relation = relation_of(self.inputs[0])
         return relation is not None and relation.has_partitions
 
@@ -196,7 +196,7 @@ class SortPartition(Relation):
 
 
 def relation_of(stream: Transformation) -> Relation | None:
-    """Return the relation of a stream, also of a union; None if it has none."""
+    """Return the relation of a stream, also of a union; None if only operators know it."""
     return Union(tuple(stream.inputs)) if isinstance(stream, UnionTransformation) else stream.relation
 
 

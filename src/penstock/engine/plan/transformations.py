@@ -31,7 +31,7 @@ class Chaining(enum.Enum):
 
 @dataclass(frozen=True)
 class Relation:
-    """What a transformation means as an operation of relational algebra on the streams `inputs` (`relations.py`)."""
+    """The meaning of a transformation as relational algebra: an operation on `inputs` (`relations.py`)."""
 
     inputs: tuple[Transformation, ...]
 
@@ -83,7 +83,7 @@ class Transformation:
         self.chaining = Chaining.ALWAYS
         self.slot_sharing_group: str | None = None
         self.relation: Relation | None = None
-        """What it means as relational algebra, if it can be a DataFrame: see `relations.py`."""
+        """Its meaning as relational algebra, if it has one: see `relations.py`."""
 
 
 class DeployedTransformation(Transformation):

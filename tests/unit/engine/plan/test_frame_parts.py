@@ -37,7 +37,7 @@ def parts_of(*ends: Stream) -> FrameParts:
 
 
 def reason_to_copy(source: SourceTransformation) -> str | None:
-    return "'records' is no DataFrame" if source.name == "records" else None
+    return "'records' is not a DataFrame" if source.name == "records" else None
 
 
 def names(parts: FrameParts) -> list[str]:
@@ -72,12 +72,12 @@ def test_a_part_is_as_large_as_it_can_be() -> None:
 
 
 def test_a_function_ends_a_part_and_none_begins_behind_it() -> None:
-    """What a function returns is no DataFrame."""
+    """What a function returns is not a DataFrame."""
     distinct = frame().distinct("id")
     mapped = distinct.map(lambda row: row, output_type=distinct.get_type()).name("Function")
     again = mapped.distinct("city").name("Again")
     assert names(parts_of(again)) == ["Distinct"]
-    assert reason_of(again) == "'Function' is no DataFrame"
+    assert reason_of(again) == "'Function' is not a DataFrame"
 
 
 def test_a_stream_that_two_read_is_one_part() -> None:
@@ -140,7 +140,7 @@ def test_results_with_and_without_a_time_are_united_by_operators() -> None:
 
 
 def test_a_stream_of_records_is_read_by_operators() -> None:
-    """A source that is no DataFrame cannot be joined by Spark."""
+    """A source that is not a DataFrame cannot be joined by Spark."""
     one = frame()
     records = one.environment.from_collection(
         [(1, "a")], Types.ROW_NAMED(["id", "city"], [Types.LONG(), Types.STRING()])
@@ -150,7 +150,7 @@ def test_a_stream_of_records_is_read_by_operators() -> None:
     records._transformation.name = "records"
     pairs = joined(one.distinct("id"), records)
     assert names(parts_of(pairs)) == ["Distinct"]
-    assert reason_of(pairs) == "'records' is no DataFrame"
+    assert reason_of(pairs) == "'records' is not a DataFrame"
 
 
 def test_a_source_takes_the_place_of_a_part() -> None:

@@ -18,11 +18,12 @@ from penstock.common.errors import SourceError
 from penstock.common.files.file_systems import file_system_of
 from penstock.hosts.spark.failures import cause_in
 from penstock.hosts.spark.frames.exact_files import exact_files
+from penstock.hosts.spark.frames.frame_session import users_session_of
 from penstock.hosts.spark.frames.place import for_spark, new_folder
 from penstock.hosts.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 _INTERRUPTS = "spark.job.interruptOnCancel"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
@@ -93,7 +94,7 @@ class FrameCopy:
 def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
     """Compute a frame, and write it to Parquet files with its exact values. Raises what Spark raises.
 
-    `tag`: of the computation, which can be cancelled by it. `mode`: of Spark's DataFrameWriter.
+    `tag`: the name by which the computation can be stopped. `mode`: of Spark's DataFrameWriter.
     """
     session = frame.sparkSession
     context = session.sparkContext
@@ -102,7 +103,7 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
     try:
         context.setInterruptOnCancel(True)
         context.addJobTag(tag)
-        with exact_files(session), _adaptive(session):
+        with exact_files(session), _adaptive(frame):
             frame.write.mode(mode).parquet(for_spark(path))
     finally:
         with contextlib.suppress(Exception):
@@ -111,10 +112,12 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
 
 
 @contextlib.contextmanager
-def _adaptive(session: SparkSession) -> Iterator[None]:
-    """Let Spark adapt queries in the block, unless the session was started without: jobs in BATCH mode turn it off."""
+def _adaptive(frame: DataFrame) -> Iterator[None]:
+    """Let Spark adapt queries in the block, unless a user's session was started without: our jobs turn it off."""
+    session = frame.sparkSession
+    is_ours = users_session_of(frame) is None
     before = session.conf.get(_ADAPTIVE, "true") or "true"
-    session.conf.set(_ADAPTIVE, session.sparkContext.getConf().get(_ADAPTIVE, "true"))
+    session.conf.set(_ADAPTIVE, "true" if is_ours else session.sparkContext.getConf().get(_ADAPTIVE, "true"))
     try:
         yield
     finally:
