@@ -43,6 +43,8 @@ _WAIT_S = 120.0
 _LOOK_S = 0.5
 _LOWEST_PRIORITY = 19
 _ARCHIVES_MAX = 2
+_AGAIN_S = 86_400.0
+"""After so long what has failed is tried again: the machine may have been busy."""
 
 _TRAINING = (
     "CREATE TABLE a (k STRING, v BIGINT, r ROW<x INT>, t TIMESTAMP(3), WATERMARK FOR t AS t - INTERVAL '1' SECOND)"
@@ -121,7 +123,7 @@ def prepare_in_background(one: Launch, environ: Mapping[str, str]) -> None:
 
     Source of the rules: the archive of Spark's classes (`class_archive.py`).
     """
-    if one.archive.is_file() or _mark(one).exists() or environ.get(SWITCH) in ("off", "use"):
+    if one.archive.is_file() or _has_failed(one) or environ.get(SWITCH) in ("off", "use"):
         return
     with contextlib.suppress(OSError):
         subprocess.Popen(
@@ -138,7 +140,7 @@ def prepare_in_background(one: Launch, environ: Mapping[str, str]) -> None:
 def prepare_after(parent: int, directory: Path, environ: Mapping[str, str]) -> None:
     """Make the archive with the lowest priority when the parent process has ended, or in two minutes.
 
-    Only one process of the user does it at a time, and only once if it fails.
+    Only one process of the user does it at a time, and once a day if it fails.
     """
     os.nice(_LOWEST_PRIORITY)
     one = launch(directory, environ)
@@ -158,6 +160,13 @@ def prepare_after(parent: int, directory: Path, environ: Mapping[str, str]) -> N
 def _mark(one: Launch) -> Path:
     """The file that says that making the archive has failed."""
     return one.archive.with_suffix(".refused")
+
+
+def _has_failed(one: Launch) -> bool:
+    """Return whether making the archive has failed lately."""
+    with contextlib.suppress(FileNotFoundError):
+        return time.time() - _mark(one).stat().st_mtime < _AGAIN_S
+    return False
 
 
 def _prune(directory: Path) -> None:
