@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
-_HEAD_START_S = 5.0
+HEAD_START_S = 5.0
+"""So long nothing is served unless it is asked for: the start of a job needs the process."""
 _CONNECTIONS_MAX = 100
 """Most connections. A page of ours uses six, as browsers do; each takes a file descriptor of the process."""
 
@@ -141,13 +142,14 @@ class TokenServer:
     async def _until_asked(self, woken: asyncio.Event, tick: Callable[[], object], every_s: float) -> None:
         """Wait for the first request, at most some seconds: until then the start of a job needs this process."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + _HEAD_START_S
+        until_s = loop.time() + HEAD_START_S
         loop.add_reader(self._socket, woken.set)
         while not woken.is_set() and (left_s := until_s - loop.time()) > 0:
             try:
                 await asyncio.wait_for(woken.wait(), min(every_s, left_s))
             except TimeoutError:
-                tick()
+                if every_s <= left_s:
+                    tick()
         loop.remove_reader(self._socket)
         woken.clear()
 

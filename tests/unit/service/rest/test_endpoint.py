@@ -16,6 +16,7 @@ from tests.unit.service.rest.served import PlayedJob, Served
 from penstock.common.configuration import Configuration
 from penstock.common.errors import ConfigurationError
 from penstock.engine.jobmaster.events import CancelRequested
+from penstock.service.rest import token_server
 from penstock.service.rest.endpoint import RestEndpoint, endpoint_of
 from penstock.service.rest.ports import ports_in, preferring
 from penstock.service.rest.token_server import TokenServer
@@ -198,3 +199,23 @@ def test_what_answers_is_imported_when_someone_asks(tmp_path: Path) -> None:
                 assert answer.status == 204
         server.close()
         assert made == ["application"] * is_asked
+
+
+def test_samples_keep_their_interval_if_nobody_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rates would be of shorter times than the page says."""
+    monkeypatch.setattr(token_server, "HEAD_START_S", 0.01)
+    served = threading.Event()
+
+    async def answering(scope: Any, receive: Any, send: Any) -> None:
+        raise AssertionError("nothing is asked")
+
+    def application() -> Any:
+        served.set()
+        return answering
+
+    ticks: list[str] = []
+    server = TokenServer("0", {"XDG_CACHE_HOME": str(tmp_path)}, 10.0)
+    server.start(application, lambda: ticks.append("tick"), 1_000.0)
+    assert served.wait(30)
+    assert not ticks
+    server.close()
