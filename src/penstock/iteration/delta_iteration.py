@@ -15,7 +15,7 @@ from penstock.iteration.superstep_stream import (
     check_feedback,
     check_stream,
     check_streams,
-    is_followed,
+    is_unbounded,
     iterate,
     nothing,
 )
@@ -57,7 +57,7 @@ def iterate_delta(
         none = initial_solution.filter(nothing).name("Empty delta")
         delta = iterate(none, supersteps_max, name=f"{name}: delta", **rules)
         delta.decide_with(workset)
-    if is_followed(initial_solution, SuperstepRules(supersteps_max, slack, criteria=criteria or {})):
+    if is_unbounded(initial_solution, SuperstepRules(supersteps_max, slack, criteria=criteria or {})):
         initial_solution = workset.enter(initial_solution)
     return DeltaIteration(workset, delta, initial_solution, key)
 

@@ -13,7 +13,7 @@ from penstock.datastream.iterative_stream import comes_from
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.replayable_data_streams import ReplayableDataStreamList
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, check_streams, is_followed, iterate
+from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, check_streams, is_unbounded, iterate
 
 
 class IterationConfig(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Iterations:
                 f"config must be an IterationConfig, e.g. IterationConfig(supersteps_max=10), got {config!r}"
             )
         for stream in [*init_variable_streams, *_streams(data_streams)]:
-            if is_followed(stream, SuperstepRules()):
+            if is_unbounded(stream, SuperstepRules()):
                 raise ValueError(
                     f"'{stream.get_name()}' is unbounded: use Iterations.iterate_unbounded_streams, or a bounded source"
                 )
@@ -182,7 +182,7 @@ def _entered(
 ) -> Iterator[DataStream[Any]]:
     if not isinstance(streams, ReplayableDataStreamList):
         # A bounded stream is used as it is: it only holds back superstep 0.
-        yield from (head.enter(stream) if is_followed(stream, SuperstepRules()) else stream for stream in streams)
+        yield from (head.enter(stream) if is_unbounded(stream, SuperstepRules()) else stream for stream in streams)
         return
     for stream, is_replayed in streams.streams:
         yield head.replay(stream) if is_replayed else head.enter(stream)

@@ -22,7 +22,7 @@ from penstock.engine.plan.transformations import (
 )
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
-from penstock.iteration.replay import entering, replaying
+from penstock.iteration.replay import enter_function, replay_function
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,7 +69,7 @@ def iterate(
                 raise TypeError(f"expected an object derived from {kind.__name__} for '{key}', got {value!r}")
     for key, aggregator in rules.aggregators.items():
         _check_sent(key, aggregator)
-    return SuperstepStream(initial, SuperstepHead(name, rules, is_followed(initial, rules)))
+    return SuperstepStream(initial, SuperstepHead(name, rules, is_unbounded(initial, rules)))
 
 
 def _check_sent(name: str, aggregator: Aggregator[Any]) -> None:
@@ -83,7 +83,7 @@ def _check_sent(name: str, aggregator: Aggregator[Any]) -> None:
         ) from error
 
 
-def is_followed(stream: DataStream[Any], rules: SuperstepRules) -> bool:
+def is_unbounded(stream: DataStream[Any], rules: SuperstepRules) -> bool:
     """Return whether a stream is unbounded. Raises ValueError if it is, and `rules` are for bounded ones."""
     unbounded = unbounded_source_of(stream._transformation)
     if unbounded is not None and (rules.supersteps_max is not None or rules.criteria or rules.slack):
@@ -196,9 +196,9 @@ class SuperstepStream(DataStream[T]):
         ReplayableDataStreamList.replay.
         """
         check_stream("replay", stream)
-        if is_followed(stream, SuperstepRules()):
+        if is_unbounded(stream, SuperstepRules()):
             raise ValueError(f"replay() needs a bounded stream, because it keeps all records of '{stream.get_name()}'")
-        return self._connected("replay", stream, replaying()).name("Replay")
+        return self._connected("replay", stream, replay_function()).name("Replay")
 
     def enter(self, stream: DataStream[R]) -> DataStream[R]:
         """Return `stream`, which comes from outside, as a stream of this iteration, with its records in superstep 0.
@@ -209,12 +209,12 @@ class SuperstepStream(DataStream[T]):
         check_stream("enter", stream)
         check_one_environment("enter", self, stream)
         rules = self._rules
-        if is_followed(stream, rules):
+        if is_unbounded(stream, rules):
             head: SuperstepStream[R] = SuperstepStream(stream, SuperstepHead("Enter", rules, follows=True))
             head.decide_with(self)
             self.entering.append(head)
             return head
-        return self._connected("enter", stream, entering()).name("Enter")
+        return self._connected("enter", stream, enter_function()).name("Enter")
 
     def _connected(
         self, method: str, stream: DataStream[R], function: CoProcessFunction[Any, Any, Any]
@@ -258,7 +258,7 @@ class SuperstepStream(DataStream[T]):
     def hold_back(self, method: str, outputs: Sequence[DataStream[Any]], fed_back: Sequence[DataStream[Any]]) -> None:
         """Run what leads to `outputs`, and what has entered, in the supersteps: they end when these have ended.
 
-        Nothing is to be done for what leads to a stream that is fed back.
+        A head waits for what leads to a stream that is fed back anyway.
         """
         for output in (*outputs, *self._entered):
             operator = output._transformation
@@ -274,16 +274,16 @@ class SuperstepStream(DataStream[T]):
         fed_back: Sequence[DataStream[Any]],
         outputs: Sequence[DataStream[Any]],
     ) -> None:
-        """Let the heads of entering streams know the same as `heads`, and those wait for what is derived from them."""
+        """Connect the heads of entering streams: all heads must get the same ends, so that they decide the same."""
         for entered in self.entering:
             for stream in fed_back:
                 entered.count(method, stream, FeedbackRole.COUNT)
             entered.hold_back(method, [*outputs, *self._entered], fed_back)
-        everyone = (*heads, *self.entering)
-        for one in everyone if self.entering else ():
+        all_heads = (*heads, *self.entering)
+        for one in all_heads if self.entering else ():
             # Nothing of it is fed back, but all have to know when it has ended a superstep, and which barrier waits.
             if not any(comes_from(stream._transformation, one._head) for stream in fed_back):
-                for head in everyone:
+                for head in all_heads:
                     head.count(method, one, FeedbackRole.ENDS)
 
     def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
