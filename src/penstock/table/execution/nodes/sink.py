@@ -28,7 +28,7 @@ from penstock.table.operators.nested_constraints import (
     has_limited_elements,
     is_limited,
 )
-from penstock.table.operators.renamed import RenameOperator
+from penstock.table.operators.rename import RenameOperator
 from penstock.table.operators.rowtime import RowtimeOperator
 from penstock.table.operators.scan import KindColumnOperator
 from penstock.table.operators.table_columns import TableColumns, table_columns
