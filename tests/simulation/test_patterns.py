@@ -24,7 +24,7 @@ from penstock.cep import (
 )
 from penstock.cep.automata import automaton_of
 from penstock.cep.condition_index import ConditionIndex
-from penstock.cep.operators.column_bits import ColumnBits, KeptRows
+from penstock.cep.operators.column_bits import ColumnBits, NeededRows
 from penstock.cep.operators.deadlines import Deadlines
 from penstock.cep.operators.dynamic_operator import DynamicCepOperator
 from penstock.cep.operators.event_buffer import EventBuffer
@@ -432,7 +432,7 @@ def stored_keys_have_no_timers(patch: pytest.MonkeyPatch) -> None:
 
 def columns_keep_what_begins_a_match(patch: pytest.MonkeyPatch) -> None:
     """Rows that only a later step takes are left out."""
-    patch.setattr(KeptRows, "mask", lambda self, bits: bits & 1 == 1)
+    patch.setattr(NeededRows, "mask", lambda self, bits: bits & 1 == 1)
 
 
 def columns_mix_up_their_bits(patch: pytest.MonkeyPatch) -> None:

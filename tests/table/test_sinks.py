@@ -57,6 +57,14 @@ def test_constraints_within_rows_and_collections() -> None:
         tables.insert("o", row, "SELECT a FROM t")
 
 
+def test_a_choice_that_an_option_does_not_have() -> None:
+    """A misspelt option would be taken for another choice: `ERROR` checked rows, and no arrays."""
+    tables = Tables({NESTED: "ERROR"})
+    tables.create("t", "a INT", inserts([(1,)]))
+    with pytest.raises(SqlError, match="nested-constraint-enforcer is 'ERROR': expected one of IGNORE, ROWS, ROWS_AND"):
+        tables.insert("o", "a INT", "SELECT a FROM t")
+
+
 def keyed(changes: list[Change], width: int) -> dict[Any, Any]:
     """Return the table that a sink has which replaces rows by their first columns. A deletion must find its row."""
     table: dict[Any, Any] = {}

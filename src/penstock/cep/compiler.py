@@ -68,7 +68,7 @@ class _Compiler:
         for position in reversed(range(len(steps))):
             here = replace(place, steps=steps, position=position, following=following)
             if here.step.contiguity is Contiguity.NOT_FOLLOWED:
-                sink = self._pending(here, sink) if sink.kind is Kind.FINAL else sink
+                sink = self._pending(here) if sink.kind is Kind.FINAL else sink
             elif here.step.contiguity is Contiguity.NOT_NEXT:
                 sink = self._not_next(here, sink)
             else:
@@ -76,8 +76,8 @@ class _Compiler:
             following = here.step
         return sink
 
-    def _pending(self, place: Place, final: State) -> State:
-        """Build the end of a pattern that is complete when its time is over without the event."""
+    def _pending(self, place: Place) -> State:
+        """Build the end of a pattern that is complete when its time ends without the event."""
         fits = self._take(place, place.step)
         state = State(f"{place.step.name}~", place.step.name, Kind.PENDING, gap_ms=place.step.gap_ms)
         state.add(Action.PROCEED, self._stop(place.step), fits)

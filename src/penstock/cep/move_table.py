@@ -102,13 +102,6 @@ class MoveTable:
                     return False
         return True
 
-    def is_only_a_gap(self, bits: int) -> bool:
-        """Return whether no step takes an event with these bits, which may end partial matches, though.
-
-        Of several such events of a key in a row, the first one suffices.
-        """
-        return all(decision is UNCHANGED or _takes_nothing(decision) for decision in self.row(bits))
-
 
 def _settled(row: list[Decision], states: Sequence[int], moved: dict[int, tuple[int, ...]]) -> list[Move]:
     """Return what an event does to partial matches in these states, those that would be moved as they are then."""
@@ -128,9 +121,3 @@ def _settled(row: list[Decision], states: Sequence[int], moved: dict[int, tuple[
 def beginnings(moves: Moves) -> Moves:
     """Return the moves that start a match: those that take the event."""
     return tuple(move for move in moves if move.step != PASSES_OVER)
-
-
-def _takes_nothing(decision: Decision) -> bool:
-    if isinstance(decision, Ask):
-        return False
-    return all(move.step == PASSES_OVER and not move.completes for move in decision)

@@ -22,7 +22,7 @@ def shown_matches(automaton: Automaton[Any], partial: PartialMatches) -> list[di
         waits_for    the names of the steps that may take the next event; none if only time completes the match, or if
                      it is complete and waits for partial matches that began before it
         began        the timestamp of its first event (ms)
-        ends         when its time is over (ms); None without `within`
+        ends         when its time ends (ms); None without `within`
 
     Where a pattern follows one partial match of a key at a time, later events that may begin one are not shown.
     """

@@ -47,9 +47,6 @@ class Times:
     """The time between two repetitions must be shorter."""
 
 
-ONCE = Times(1, 1)
-
-
 @dataclass
 class Step:
     """A step of a pattern, or a group: a pattern inside a pattern."""

@@ -24,7 +24,7 @@ from penstock.datastream.functions import CoProcessFunction, ProcessFunction
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.engine.runtime.task.context import shortened
 from penstock.iteration.listener import IterationListener
-from penstock.iteration.superstep_stream import check_stream, is_followed, iterate
+from penstock.iteration.superstep_stream import check_stream, is_unbounded, iterate
 
 Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"
 """A chunk: arrays of equal lengths by name, one of which is the key."""
@@ -79,7 +79,7 @@ def iterate_arrays(
     """
     for stream in (entries, workset, *([] if static is None else [static])):
         check_stream("iterate_arrays", stream)
-        if is_followed(stream, SuperstepRules()):
+        if is_unbounded(stream, SuperstepRules()):
             raise ValueError(f"'{stream.get_name()}' is unbounded, but iterate_arrays sorts all of it in superstep 0")
     if not isinstance(step, ArrayStep):
         raise TypeError(f"expected an object derived from ArrayStep, got {step!r}")

@@ -15,7 +15,7 @@ from penstock.iteration.superstep_stream import (
     check_feedback,
     check_stream,
     check_streams,
-    is_followed,
+    is_unbounded,
     iterate,
     nothing,
 )
@@ -56,8 +56,8 @@ def iterate_delta(
     if deferred:
         none = initial_solution.filter(nothing).name("Empty delta")
         delta = iterate(none, supersteps_max, name=f"{name}: delta", **rules)
-        delta.decide_with(workset)
-    if is_followed(initial_solution, SuperstepRules(supersteps_max, slack, criteria=criteria or {})):
+        delta._decide_with(workset)
+    if is_unbounded(initial_solution, SuperstepRules(supersteps_max, slack, criteria=criteria or {})):
         initial_solution = workset.enter(initial_solution)
     return DeltaIteration(workset, delta, initial_solution, key)
 
@@ -91,13 +91,13 @@ class DeltaIteration(Generic[E, W]):
         """
         check_streams("outputs", outputs)
         if self._delta is not None:
-            return self._close_deferred(self._delta, delta, workset, [*outputs, *self.solution_set.grouped])
+            return self._close_deferred(self._delta, delta, workset, [*outputs, *self.solution_set._grouped])
         if self.solution_set.changes is None or delta is not self.solution_set.changes:
             raise ValueError(
                 "the delta must be the stream that solution_set.co_group has returned; for another one begin the "
                 "iteration with iterate_delta(deferred=True)"
             )
-        self.workset.close_with(workset, outputs=[*outputs, *self.solution_set.grouped])
+        self.workset.close_with(workset, outputs=[*outputs, *self.solution_set._grouped])
         return delta.get_side_output(SOLUTION)
 
     def _close_deferred(
@@ -107,17 +107,17 @@ class DeltaIteration(Generic[E, W]):
         workset: DataStream[W],
         outputs: Sequence[DataStream[Any]],
     ) -> DataStream[E]:
-        self.workset.check_open()
-        check_feedback("close_with", [delta, workset, *outputs], [self.workset, head, *self.workset.entering])
-        self.workset.hold_back("close_with", outputs, [delta, workset])
-        self.workset.feed_back("close_with", workset)
-        self.workset.count("close_with", delta, FeedbackRole.ENDS)
+        self.workset._check_open()
+        check_feedback("close_with", [delta, workset, *outputs], [self.workset, head, *self.workset._entering])
+        self.workset._hold_back("close_with", outputs, [delta, workset])
+        self.workset._feed_back("close_with", workset)
+        self.workset._count("close_with", delta, FeedbackRole.ENDS)
         # The head of the delta is in the iteration, even if nothing there reads it: all heads have to know which
         # barrier waits at each of its subtasks, these included.
-        heads: list[SuperstepStream[Any]] = [self.workset, head, *self.workset.entering]
+        heads: list[SuperstepStream[Any]] = [self.workset, head, *self.workset._entering]
         for one in heads:
-            one.count("close_with", head, FeedbackRole.ENDS)
-        head.feed_back("close_with", delta, FeedbackRole.DELTA)
-        head.count("close_with", workset, FeedbackRole.COUNT)
-        self.workset.close_entering("close_with", [self.workset, head], [workset, delta], outputs)
+            one._count("close_with", head, FeedbackRole.ENDS)
+        head._feed_back("close_with", delta, FeedbackRole.DELTA)
+        head._count("close_with", workset, FeedbackRole.COUNT)
+        self.workset._close_entering("close_with", [self.workset, head], [workset, delta], outputs)
         return last_entries(self._initial_solution, head.union(head.result), self._key)

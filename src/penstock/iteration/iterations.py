@@ -13,7 +13,7 @@ from penstock.datastream.iterative_stream import comes_from
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.replayable_data_streams import ReplayableDataStreamList
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, check_streams, is_followed, iterate
+from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, check_streams, is_unbounded, iterate
 
 
 class IterationConfig(msgspec.Struct, frozen=True):
@@ -71,7 +71,7 @@ class Iterations:
                 f"config must be an IterationConfig, e.g. IterationConfig(supersteps_max=10), got {config!r}"
             )
         for stream in [*init_variable_streams, *_streams(data_streams)]:
-            if is_followed(stream, SuperstepRules()):
+            if is_unbounded(stream, SuperstepRules()):
                 raise ValueError(
                     f"'{stream.get_name()}' is unbounded: use Iterations.iterate_unbounded_streams, or a bounded source"
                 )
@@ -115,28 +115,28 @@ def _iterated(
     rules: dict[str, Any] = {"aggregators": config.aggregators, "criteria": config.criteria, "slack": config.slack}
     heads: list[SuperstepStream[Any]] = [iterate(stream, config.supersteps_max, **rules) for stream in variables]
     for head in heads:
-        head.decide_with(heads[0])
+        head._decide_with(heads[0])
     result = _checked(body(heads, [*_entered(data_streams, heads[0])]))
     feedback = result.feedback_variable_streams
     _check_number(result, len(heads))
     criteria = [] if result.termination_criteria is None else [result.termination_criteria]
-    from_inside = [*heads, *heads[0].entering]
+    from_inside = [*heads, *heads[0]._entering]
     check_feedback("the iteration", [*feedback, *criteria], from_inside)
     outputs = _derived(result.output_streams, from_inside)
-    heads[0].hold_back("the iteration", outputs, [*feedback, *criteria])
-    heads[0].close_entering("the iteration", heads, feedback, outputs)
+    heads[0]._hold_back("the iteration", outputs, [*feedback, *criteria])
+    heads[0]._close_entering("the iteration", heads, feedback, outputs)
     for head, stream in zip(heads, feedback, strict=True):
-        head.feed_back("the iteration", stream)
+        head._feed_back("the iteration", stream)
         for other in feedback:
             # All heads decide when the iteration ends, so each has to know of all feedback.
             if other is not stream:
-                head.count("the iteration", other, FeedbackRole.COUNT)
+                head._count("the iteration", other, FeedbackRole.COUNT)
         for other_head in heads:
             # A variable that nothing is derived from still runs in the supersteps of the others.
             if not any(comes_from(fed_back._transformation, other_head._head) for fed_back in feedback):
-                head.count("the iteration", other_head, FeedbackRole.ENDS)
+                head._count("the iteration", other_head, FeedbackRole.ENDS)
         if result.termination_criteria is not None:
-            head.count("the iteration", result.termination_criteria, FeedbackRole.TERMINATION)
+            head._count("the iteration", result.termination_criteria, FeedbackRole.TERMINATION)
     return list(result.output_streams)
 
 
@@ -182,7 +182,7 @@ def _entered(
 ) -> Iterator[DataStream[Any]]:
     if not isinstance(streams, ReplayableDataStreamList):
         # A bounded stream is used as it is: it only holds back superstep 0.
-        yield from (head.enter(stream) if is_followed(stream, SuperstepRules()) else stream for stream in streams)
+        yield from (head.enter(stream) if is_unbounded(stream, SuperstepRules()) else stream for stream in streams)
         return
     for stream, is_replayed in streams.streams:
         yield head.replay(stream) if is_replayed else head.enter(stream)

@@ -11,12 +11,12 @@ from penstock.datastream.functions import CoProcessFunction
 from penstock.iteration.listener import IterationListener
 
 
-def replaying() -> CoProcessFunction[Any, Any, Any]:
+def replay_function() -> CoProcessFunction[Any, Any, Any]:
     """Return a function that emits the records of its second input in each superstep. The first input is empty."""
     return _Replay()
 
 
-def entering() -> CoProcessFunction[Any, Any, Any]:
+def enter_function() -> CoProcessFunction[Any, Any, Any]:
     """Return a function that emits the records of its second input in superstep 0. The first input is empty."""
     return _Enter()
 

@@ -47,7 +47,7 @@ class SolutionSet(Generic[E]):
         self._deferred_delta = deferred_delta
         self.changes: DataStream[E] | None = None
         """The changed entries; None before `co_group` is called."""
-        self.grouped: list[DataStream[Any]] = []
+        self._grouped: list[DataStream[Any]] = []
         """What `co_group` has returned. It has to be in the supersteps, even if it is not fed back."""
 
     def co_group(
@@ -70,7 +70,7 @@ class SolutionSet(Generic[E]):
         if self._deferred_delta is not None:
             entries = self._initial.union(self._deferred_delta).key_by(self._key)
             read = _answered(entries, messages.key_by(key), _ReadEntries(function))
-            self.grouped.append(read)
+            self._grouped.append(read)
             return read
         if self.changes is not None:
             raise ValueError(
@@ -79,7 +79,7 @@ class SolutionSet(Generic[E]):
             )
         entries = self._initial.key_by(self._key)
         self.changes = _answered(entries, messages.key_by(key), _Entries(function, entries.key_selector))
-        self.grouped.append(self.changes)
+        self._grouped.append(self.changes)
         return self.changes
 
 

@@ -22,7 +22,7 @@ from penstock.engine.plan.transformations import (
 )
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
-from penstock.iteration.replay import entering, replaying
+from penstock.iteration.replay import enter_function, replay_function
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,7 +69,7 @@ def iterate(
                 raise TypeError(f"expected an object derived from {kind.__name__} for '{key}', got {value!r}")
     for key, aggregator in rules.aggregators.items():
         _check_sent(key, aggregator)
-    return SuperstepStream(initial, SuperstepHead(name, rules, is_followed(initial, rules)))
+    return SuperstepStream(initial, SuperstepHead(name, rules, is_unbounded(initial, rules)))
 
 
 def _check_sent(name: str, aggregator: Aggregator[Any]) -> None:
@@ -83,7 +83,7 @@ def _check_sent(name: str, aggregator: Aggregator[Any]) -> None:
         ) from error
 
 
-def is_followed(stream: DataStream[Any], rules: SuperstepRules) -> bool:
+def is_unbounded(stream: DataStream[Any], rules: SuperstepRules) -> bool:
     """Return whether a stream is unbounded. Raises ValueError if it is, and `rules` are for bounded ones."""
     unbounded = unbounded_source_of(stream._transformation)
     if unbounded is not None and (rules.supersteps_max is not None or rules.criteria or rules.slack):
@@ -157,7 +157,7 @@ class SuperstepStream(DataStream[T]):
         self._head = SuperstepsTransformation(environment.next_id(), head.name, initial._transformation, head)
         super().__init__(environment, self._head)
         self._entered: list[DataStream[Any]] = []
-        self.entering: list[SuperstepStream[Any]] = []
+        self._entering: list[SuperstepStream[Any]] = []
         """The heads of unbounded streams that enter, of which nothing is fed back."""
 
     def close_with(
@@ -173,19 +173,19 @@ class SuperstepStream(DataStream[T]):
         the functions up to there run in its supersteps, too. Call it once. Raises ValueError if a stream does not come
         from this iteration.
         """
-        self.check_open()
+        self._check_open()
         check_streams("outputs", outputs)
         ends = [stream for stream in (feedback, termination) if stream is not None]
-        check_feedback("close_with", [*ends, *outputs], [self, *self.entering])
-        if termination is not None and any(head.follows for head in (self, *self.entering)):
+        check_feedback("close_with", [*ends, *outputs], [self, *self._entering])
+        if termination is not None and any(head._follows for head in (self, *self._entering)):
             raise ValueError(
                 "an iteration with an unbounded stream has no termination: it ends with its input, if at all"
             )
-        self.feed_back("close_with", feedback)
+        self._feed_back("close_with", feedback)
         if termination is not None:
-            self.count("close_with", termination, FeedbackRole.TERMINATION)
-        self.hold_back("close_with", outputs, ends)
-        self.close_entering("close_with", [self], ends[:1], outputs)
+            self._count("close_with", termination, FeedbackRole.TERMINATION)
+        self._hold_back("close_with", outputs, ends)
+        self._close_entering("close_with", [self], ends[:1], outputs)
         return self.result
 
     def replay(self, stream: DataStream[R]) -> DataStream[R]:
@@ -196,9 +196,9 @@ class SuperstepStream(DataStream[T]):
         ReplayableDataStreamList.replay.
         """
         check_stream("replay", stream)
-        if is_followed(stream, SuperstepRules()):
+        if is_unbounded(stream, SuperstepRules()):
             raise ValueError(f"replay() needs a bounded stream, because it keeps all records of '{stream.get_name()}'")
-        return self._connected("replay", stream, replaying()).name("Replay")
+        return self._connected("replay", stream, replay_function()).name("Replay")
 
     def enter(self, stream: DataStream[R]) -> DataStream[R]:
         """Return `stream`, which comes from outside, as a stream of this iteration, with its records in superstep 0.
@@ -209,12 +209,12 @@ class SuperstepStream(DataStream[T]):
         check_stream("enter", stream)
         check_one_environment("enter", self, stream)
         rules = self._rules
-        if is_followed(stream, rules):
+        if is_unbounded(stream, rules):
             head: SuperstepStream[R] = SuperstepStream(stream, SuperstepHead("Enter", rules, follows=True))
-            head.decide_with(self)
-            self.entering.append(head)
+            head._decide_with(self)
+            self._entering.append(head)
             return head
-        return self._connected("enter", stream, entering()).name("Enter")
+        return self._connected("enter", stream, enter_function()).name("Enter")
 
     def _connected(
         self, method: str, stream: DataStream[R], function: CoProcessFunction[Any, Any, Any]
@@ -231,7 +231,7 @@ class SuperstepStream(DataStream[T]):
         return self._head.operator.rules
 
     @property
-    def follows(self) -> bool:
+    def _follows(self) -> bool:
         """Whether its supersteps follow an unbounded stream."""
         return isinstance(self._head.operator, SuperstepHead) and self._head.operator.follows
 
@@ -240,53 +240,55 @@ class SuperstepStream(DataStream[T]):
         """The last workset: what the last superstep has fed back."""
         return self.get_side_output(RESULT)
 
-    def decide_with(self, other: SuperstepStream[Any]) -> None:
+    # Internal to the package.
+
+    def _decide_with(self, other: SuperstepStream[Any]) -> None:
         """Be a head of the iteration of another one: they decide the same, from the same feedback."""
         self._head.iteration = other._head.iteration
 
-    def check_open(self) -> None:
+    def _check_open(self) -> None:
         """Raise ValueError if the iteration is closed."""
         if self._head.feedback:
             raise ValueError(f"'{self._head.name}' is closed already: union the streams, and close it with the result")
 
-    def feed_back(self, method: str, stream: DataStream[T], role: FeedbackRole = FeedbackRole.WORKSET) -> None:
+    def _feed_back(self, method: str, stream: DataStream[T], role: FeedbackRole = FeedbackRole.WORKSET) -> None:
         """Feed a stream back, for `method` of the API."""
         check_one_environment(method, self, stream)
         self._head.feedback.append(stream._transformation)
         self._head.feedback_role = role
 
-    def hold_back(self, method: str, outputs: Sequence[DataStream[Any]], fed_back: Sequence[DataStream[Any]]) -> None:
+    def _hold_back(self, method: str, outputs: Sequence[DataStream[Any]], fed_back: Sequence[DataStream[Any]]) -> None:
         """Run what leads to `outputs`, and what has entered, in the supersteps: they end when these have ended.
 
-        Nothing is to be done for what leads to a stream that is fed back.
+        A head waits for what leads to a stream that is fed back anyway.
         """
         for output in (*outputs, *self._entered):
             operator = output._transformation
             while operator.edge_kind is not None and len(operator.inputs) == 1:
                 operator = operator.inputs[0]
             if not any(comes_from(stream._transformation, operator) for stream in fed_back):
-                self.count(method, output, FeedbackRole.ENDS)
+                self._count(method, output, FeedbackRole.ENDS)
 
-    def close_entering(
+    def _close_entering(
         self,
         method: str,
         heads: Sequence[SuperstepStream[Any]],
         fed_back: Sequence[DataStream[Any]],
         outputs: Sequence[DataStream[Any]],
     ) -> None:
-        """Let the heads of entering streams know the same as `heads`, and those wait for what is derived from them."""
-        for entered in self.entering:
+        """Connect the heads of entering streams: all heads must get the same ends, so that they decide the same."""
+        for entered in self._entering:
             for stream in fed_back:
-                entered.count(method, stream, FeedbackRole.COUNT)
-            entered.hold_back(method, [*outputs, *self._entered], fed_back)
-        everyone = (*heads, *self.entering)
-        for one in everyone if self.entering else ():
+                entered._count(method, stream, FeedbackRole.COUNT)
+            entered._hold_back(method, [*outputs, *self._entered], fed_back)
+        all_heads = (*heads, *self._entering)
+        for one in all_heads if self._entering else ():
             # Nothing of it is fed back, but all have to know when it has ended a superstep, and which barrier waits.
             if not any(comes_from(stream._transformation, one._head) for stream in fed_back):
-                for head in everyone:
-                    head.count(method, one, FeedbackRole.ENDS)
+                for head in all_heads:
+                    head._count(method, one, FeedbackRole.ENDS)
 
-    def count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
+    def _count(self, method: str, stream: DataStream[Any], role: FeedbackRole) -> None:
         """Count the records of a stream in each superstep, for `method` of the API."""
         check_one_environment(method, self, stream)
         self._head.counted.append((stream._transformation, role))

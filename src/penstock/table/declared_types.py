@@ -55,9 +55,6 @@ _BASIC = {
 _NANOSECONDS = LogicalType("TIMESTAMP", precision=9)
 _ARRAYS = (BasicArrayTypeInfo, ListTypeInfo, ObjectArrayTypeInfo, PrimitiveArrayTypeInfo)
 
-DeclaredType = DataType | TypeInformation | str
-"""A type in a program."""
-
 
 def logical_type(one: object) -> LogicalType:
     """Return the type of SQL. Raises TypeError for what is not a type or has no column, ValueError for a wrong text."""

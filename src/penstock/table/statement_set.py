@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 class _Environment(Protocol):
     """Methods of the table environment that a set calls."""
 
-    def explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str: ...
+    def _explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str: ...
 
-    def execute_statements(self, statements: Sequence[str]) -> TableResult: ...
+    def _execute_statements(self, statements: Sequence[str]) -> TableResult: ...
 
-    def attach_statements(self, statements: Sequence[str]) -> None: ...
+    def _attach_statements(self, statements: Sequence[str]) -> None: ...
 
 
 class StatementSet:
@@ -50,7 +50,7 @@ class StatementSet:
 
     def explain(self, *extra_details: ExplainDetail) -> str:
         """Return Flink's text about the plan of all insertions. Raises SqlError."""
-        return self._environment.explain_statements([text() for text in self._statements], extra_details)
+        return self._environment._explain_statements([text() for text in self._statements], extra_details)
 
     def print_explain(self, *extra_details: ExplainDetail) -> None:
         """Print Flink's text about the plan of all insertions."""
@@ -58,11 +58,11 @@ class StatementSet:
 
     def execute(self) -> TableResult:
         """Start the job of all insertions, and forget them. Raises what `TableEnvironment.execute_sql` raises."""
-        return self._environment.execute_statements(self._taken())
+        return self._environment._execute_statements(self._taken())
 
     def attach_as_datastream(self) -> None:
         """Add the insertions to the program of the StreamExecutionEnvironment, whose `execute` runs them."""
-        self._environment.attach_statements(self._taken())
+        self._environment._attach_statements(self._taken())
 
     def _taken(self) -> list[str]:
         if not self._statements:

@@ -114,7 +114,7 @@ class StreamTableEnvironment(TableEnvironment):
 
         return table_of_stream(self, stream, fields_or_schema, ChangelogMode.insert_only())
 
-    def attached(self, sql: str, relation: Any) -> tuple[Any, Any]:
+    def _attached(self, sql: str, relation: Any) -> tuple[Any, Any]:
         """Add a query to the environment's program. Return its plan, and its rows on columns."""
         from penstock.table.execution.jobs import attach
 

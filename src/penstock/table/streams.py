@@ -69,11 +69,11 @@ def table_of_stream(
         zone=environment.get_config().get_local_timezone(),
     )
     data = StreamData(_behind(environment, stream._transformation, operator), columns)
-    environment.keep(data)
+    environment._keep(data)
     complete = schema.with_physical(list(zip(full.names, full.children, strict=True)))
     options = f"'connector' = '{NAME}', 'id' = '{data.id}', 'changelog-mode' = '{','.join(mode.kinds)}'"
     known = [name for name, _, _ in complete.columns]
-    table = environment.table_of_ddl(f"({complete.sql()}) WITH ({options})", known, "from_data_stream")
+    table = environment._table_of_ddl(f"({complete.sql()}) WITH ({options})", known, "from_data_stream")
     shown = [name for name, _, _ in schema.columns] if schema.physical else known
     return table if shown == known else table.select(*map(column, shown))
 
@@ -96,7 +96,7 @@ def stream_of_table(
     if target:
         names = ", ".join(f"CAST({quoted(name)} AS {kind.summary}) AS {quoted(name)}" for name, kind in target)
         sql = f"SELECT {names} FROM {relation.source()}"
-    plan, stream = environment.attached(sql, relation)
+    plan, stream = environment._attached(sql, relation)
     sink = plan.sinks[0]
     kinds = set(sink.input_changelog_mode)
     allowed = {"INSERT"} if not takes_changes or (mode is not None and mode.kinds == ("I",)) else kinds

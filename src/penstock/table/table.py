@@ -20,7 +20,7 @@ from penstock.table.composing.relation import (
     selected,
     unaliased,
 )
-from penstock.table.composing.sql_text import quoted, quoted_path
+from penstock.table.composing.sql_text import quoted
 from penstock.table.composing.table_ends import TableEnds
 from penstock.table.composing.terms import AliasTerm, CallTerm, ColumnTerm, Term
 from penstock.table.expression import Expression
@@ -448,12 +448,6 @@ class OverWindowedTable:
             return f"SELECT {selected(terms, scope)} FROM {relation.source()}"
 
         return self._table._query(render, known_names(terms, relation.known), "select")
-
-
-def table_of_path(environment: TableEnvironment, path: str) -> Table:
-    """Return a table of the catalog. Internal to the package."""
-    text = quoted_path(path)
-    return Table(environment, Relation(environment, lambda: f"SELECT * FROM {text}", path=text, call="from_path"))
 
 
 def _terms(fields: Sequence[Any], call: str) -> list[Term]:

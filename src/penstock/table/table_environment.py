@@ -92,7 +92,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
             columns = ("info name", "info value")
             return TableResult.of_rows(columns, [STRING, STRING], rows, ResultKind.SUCCESS_WITH_CONTENT)
         if (found := explain_statement(stmt)) is not None:
-            text = self.explain_statements([found.statement], found.details)
+            text = self._explain_statements([found.statement], found.details)
             return TableResult.of_rows(("result",), [STRING], [(text,)], ResultKind.SUCCESS_WITH_CONTENT)
         result = planner.execute(stmt)
         if result.plan is not None:
@@ -108,7 +108,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         Raises SqlError.
         """
         _check_text(stmt)
-        return self.explain_statements([stmt], extra_details)
+        return self._explain_statements([stmt], extra_details)
 
     def create_statement_set(self) -> StatementSet:
         """Return a set of insertions that run as one job."""
@@ -130,7 +130,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
 
     # Internal to the package.
 
-    def explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
+    def _explain_statements(self, statements: Sequence[str], details: Sequence[ExplainDetail]) -> str:
         """Return Flink's text about the plan of several statements, and the operators that execute it."""
         from penstock.table.execution.explanation import explained
         from penstock.table.planner.errors import UnsupportedPlanError
@@ -152,12 +152,12 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         shown = explained(plan, configuration, options=options, secrets=planner.secrets, functions=functions)
         return f"{text}\n{shown}"
 
-    def execute_statements(self, statements: Sequence[str]) -> TableResult:
+    def _execute_statements(self, statements: Sequence[str]) -> TableResult:
         """Start the job of several insertions."""
         planner = self._synchronized()
         return self._run(planner, planner.compile_plan(statements), None)
 
-    def attach_statements(self, statements: Sequence[str]) -> None:
+    def _attach_statements(self, statements: Sequence[str]) -> None:
         """Add several insertions to the program of the StreamExecutionEnvironment."""
         from penstock.table.execution.jobs import attach
 
@@ -173,7 +173,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
             functions=self.functions.calls,
         )
 
-    def execute_relation(self, relation: Relation) -> TableResult:
+    def _execute_relation(self, relation: Relation) -> TableResult:
         """Start the job of a Table."""
         with self._blaming(relation):
             sql = relation.sql()
@@ -182,32 +182,32 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         assert result.plan is not None
         return self._run(planner, result.plan, result.result_table)
 
-    def explain_relation(self, relation: Relation, details: Sequence[ExplainDetail]) -> str:
+    def _explain_relation(self, relation: Relation, details: Sequence[ExplainDetail]) -> str:
         """Return Flink's text about the plan of a Table."""
         with self._blaming(relation):
-            return self.explain_statements([relation.sql()], details)
+            return self._explain_statements([relation.sql()], details)
 
-    def execute_pipelines(self, pipelines: Sequence[TablePipeline]) -> TableResult:
+    def _execute_pipelines(self, pipelines: Sequence[TablePipeline]) -> TableResult:
         """Start the job of insertions of Tables."""
         with self._blaming(*(one.relation for one in pipelines)):
-            return self.execute_statements([one.sql() for one in pipelines])
+            return self._execute_statements([one.sql() for one in pipelines])
 
-    def explain_pipelines(self, pipelines: Sequence[TablePipeline], details: Sequence[ExplainDetail]) -> str:
+    def _explain_pipelines(self, pipelines: Sequence[TablePipeline], details: Sequence[ExplainDetail]) -> str:
         """Return Flink's text about the plan of insertions of Tables."""
         with self._blaming(*(one.relation for one in pipelines)):
-            return self.explain_statements([one.sql() for one in pipelines], details)
+            return self._explain_statements([one.sql() for one in pipelines], details)
 
-    def schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
+    def _schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
         """Return name, type and shown type of each column of a Table."""
         with self._blaming(relation):
             sql = relation.sql()
             return self._synchronized().schema(sql)
 
-    def function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
+    def _function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function that an expression calls, quoted."""
         return self.functions.inline(function, row_names)
 
-    def rows_of(self, statement: str) -> list[tuple[str | None, ...]]:
+    def _rows_of(self, statement: str) -> list[tuple[str | None, ...]]:
         """Execute a statement that starts no job, and return its rows."""
         return list(self._synchronized().execute(statement).rows)
 
@@ -246,9 +246,9 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         self._known_options = options
         if "functions" in self.__dict__:
             self.functions.flush(self._planner)
-        while self.pending:
+        while self._pending:
             # One that fails is not tried again.
-            self._planner.execute(self.pending.pop(0))
+            self._planner.execute(self._pending.pop(0))
         return self._planner
 
     def _planner_options(self) -> dict[str, str]:

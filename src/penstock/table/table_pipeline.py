@@ -26,11 +26,11 @@ class TablePipeline:
 
     def execute(self) -> TableResult:
         """Start the job. Raises what `TableEnvironment.execute_sql` raises."""
-        return self._environment.execute_pipelines([self])
+        return self._environment._execute_pipelines([self])
 
     def explain(self, *extra_details: Any) -> str:
         """Return Flink's text about the plan. Raises SqlError."""
-        return self._environment.explain_pipelines([self], extra_details)
+        return self._environment._explain_pipelines([self], extra_details)
 
     def print_explain(self, *extra_details: Any) -> None:
         """Print Flink's text about the plan."""

@@ -169,7 +169,6 @@ def test_events_that_change_nothing_are_known() -> None:
 
     bits = relaxed.bits("x")
     assert [automaton.moves.is_passed_over(bits) for automaton in (relaxed, strict, any_event)] == [True, False, False]
-    assert [automaton.moves.is_only_a_gap(bits) for automaton in (relaxed, strict, any_event)] == [True, True, False]
     assert [relaxed.moves.begins(relaxed.bits(event)) for event in "abx"] == [True, False, False]
 
 

@@ -42,7 +42,7 @@ def column_bits(automaton: Automaton[Any], schema: pyarrow.Schema) -> ColumnBits
     return ColumnBits(known) if len(known) == len(found) <= BITS_MAX else None
 
 
-class KeptRows:
+class NeededRows:
     """Which rows a pattern needs, by their bits. `may_drop`: of an event's bits."""
 
     def __init__(self, may_drop: Callable[[int], bool]) -> None:

@@ -9,7 +9,7 @@ import numpy
 from penstock.api.output_tag import OutputTag
 from penstock.cep.automaton import Automaton
 from penstock.cep.operators.checked_bits import CONDITION, checked_bits
-from penstock.cep.operators.column_bits import Bits, KeptRows, column_bits
+from penstock.cep.operators.column_bits import Bits, NeededRows, column_bits
 from penstock.cep.operators.pattern_filter import PatternFilterOperator
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.user_calls import RAISED
@@ -36,7 +36,7 @@ class ColumnPatternFilterOperator(PatternFilterOperator):
         assert self.columns_received is not None
         self._records = self.columns_received.reader()
         self._column_bits = column_bits(self.automaton, self.columns_received.schema)
-        self._kept = KeptRows(self.may_drop)
+        self._kept = NeededRows(self.may_drop)
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns_given if tag is None else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from penstock.cep.operators.cep_operator import CepOperator
 from penstock.cep.operators.checked_bits import CONDITION
-from penstock.cep.operators.column_bits import KeptRows, column_bits
+from penstock.cep.operators.column_bits import NeededRows, column_bits
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
@@ -57,7 +57,7 @@ class ColumnCepOperator(CepOperator):
         self._reader = RowReader(self, self._columns)
         self._column_bits = column_bits(self.automaton, self._columns.schema)
         timeouts = self.calls.timed_out is not None
-        self._kept = KeptRows(lambda bits: self.automaton.may_drop(bits, timeouts))
+        self._kept = NeededRows(lambda bits: self.automaton.may_drop(bits, timeouts))
 
     def process(self, chunk: Columns) -> bool:  # type: ignore[override]
         if self._column_bits is None or isinstance(chunk, FewRows) or self._needs_rows(chunk):

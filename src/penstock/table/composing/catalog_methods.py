@@ -17,7 +17,7 @@ class CatalogMethods:
 
     functions: FunctionCatalog
 
-    def rows_of(self, statement: str) -> list[tuple[str | None, ...]]:
+    def _rows_of(self, statement: str) -> list[tuple[str | None, ...]]:
         """Execute a statement that starts no job, and return its rows. Internal to the package."""
         raise NotImplementedError
 
@@ -51,11 +51,11 @@ class CatalogMethods:
 
     def use_catalog(self, catalog_name: str) -> None:
         """Make a catalog the current one."""
-        self.rows_of(f"USE CATALOG {quoted(catalog_name)}")
+        self._rows_of(f"USE CATALOG {quoted(catalog_name)}")
 
     def use_database(self, database_name: str) -> None:
         """Make a database the current one."""
-        self.rows_of(f"USE {quoted(database_name)}")
+        self._rows_of(f"USE {quoted(database_name)}")
 
     def get_current_catalog(self) -> str:
         """Return the name of the current catalog."""
@@ -81,12 +81,12 @@ class CatalogMethods:
 
         if not isinstance(table, Table):
             table = self._of_stream(table, *fields_or_schema)
-        self.rows_of(f"CREATE TEMPORARY VIEW {quoted_path(view_path)} AS {table.relation.sql()}")
+        self._rows_of(f"CREATE TEMPORARY VIEW {quoted_path(view_path)} AS {table.relation.sql()}")
 
     def create_view(self, view_path: str, table: Table, ignore_if_exists: bool = False) -> bool:
         """Create a view of a Table in the catalog. Return whether there was none of that name."""
         existed = ignore_if_exists and view_path in self.list_views()
-        self.rows_of(f"CREATE VIEW {_if_not(ignore_if_exists)}{quoted_path(view_path)} AS {table.relation.sql()}")
+        self._rows_of(f"CREATE VIEW {_if_not(ignore_if_exists)}{quoted_path(view_path)} AS {table.relation.sql()}")
         return not existed
 
     def drop_temporary_view(self, view_path: str) -> bool:
@@ -137,16 +137,16 @@ class CatalogMethods:
 
         if not isinstance(descriptor, TableDescriptor):
             raise TypeError(f"expected a TableDescriptor, got {descriptor!r}")
-        self.rows_of(f"CREATE {what}{quoted_path(path)} {descriptor.sql()}")
+        self._rows_of(f"CREATE {what}{quoted_path(path)} {descriptor.sql()}")
 
     def _drop(self, what: str, path: str, existing: Any) -> bool:
         if existing is not None and "." not in path and path not in existing():
             return False
-        self.rows_of(f"DROP {what} {quoted_path(path)}")
+        self._rows_of(f"DROP {what} {quoted_path(path)}")
         return True
 
     def _names(self, statement: str) -> list[str]:
-        return [str(row[0]) for row in self.rows_of(statement)]
+        return [str(row[0]) for row in self._rows_of(statement)]
 
 
 def _if_not(ignore_if_exists: bool) -> str:

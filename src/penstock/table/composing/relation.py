@@ -21,10 +21,10 @@ _PACKAGE = str(Path(__file__).parents[2])
 class Names(Protocol):
     """What relations need of their environment."""
 
-    def function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
+    def _function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function, quoted."""
 
-    def schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
+    def _schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
         """Ask the planner for name, type and shown type of each column."""
 
 
@@ -74,7 +74,7 @@ class Relation:
     def schema(self) -> list[tuple[str, LogicalType, str]]:
         """Return name, type and shown type of each column, which the planner tells once."""
         if self._schema is None:
-            self._schema = self.environment.schema_of(self)
+            self._schema = self.environment._schema_of(self)
         return self._schema
 
     def check(self, terms: Iterable[Term], also: Sequence[str] = ()) -> None:
@@ -120,7 +120,7 @@ class RelationScope:
     def function(self, function: FunctionDefinition) -> str:
         """Return the name by which SQL calls a function of the program."""
         names = tuple(self._relation.columns()) if function.takes_row else None
-        return self._relation.environment.function_name(function, names)
+        return self._relation.environment._function_name(function, names)
 
     def columns(self) -> list[str]:
         """Return the columns of the table."""

@@ -42,7 +42,7 @@ class TableEnds:
 
     def explain(self, *extra_details: Any) -> str:
         """Return Flink's text about the plan of the table. Raises SqlError."""
-        return self.environment.explain_relation(self.relation, extra_details)
+        return self.environment._explain_relation(self.relation, extra_details)
 
     def print_explain(self, *extra_details: Any) -> None:
         """Print Flink's text about the plan of the table."""
@@ -50,7 +50,7 @@ class TableEnds:
 
     def execute(self) -> TableResult:
         """Start the job of the table. Raises what `TableEnvironment.execute_sql` raises."""
-        return self.environment.execute_relation(self.relation)
+        return self.environment._execute_relation(self.relation)
 
     def execute_insert(self, table_path_or_descriptor: str | TableDescriptor, overwrite: bool = False) -> TableResult:
         """Start the job that writes the rows into a table. Raises what `TableEnvironment.execute_sql` raises."""
@@ -62,7 +62,7 @@ class TableEnds:
 
         path = table_path_or_descriptor
         if not isinstance(path, str):
-            path = self.environment.name_of_descriptor(path, self.relation)
+            path = self.environment._name_of_descriptor(path, self.relation)
         return TablePipeline(self.environment, self.relation, quoted_path(path), overwrite)
 
     def to_arrow(self) -> pyarrow.Table:
@@ -80,7 +80,7 @@ class TableEnds:
 
     def __str__(self) -> str:
         """Return the name of a temporary view of the table, for SQL: f"SELECT * FROM {table}"."""
-        return self.environment.name_of_relation(self.relation)
+        return self.environment._name_of_relation(self.relation)
 
     def __repr__(self) -> str:
         return f"<Table {self.relation.sql()}>"

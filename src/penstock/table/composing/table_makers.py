@@ -28,7 +28,7 @@ class TableMakers:
     """What Tables are made of."""
 
     def __init__(self) -> None:
-        self.pending: list[str] = []
+        self._pending: list[str] = []
         """Statements that the planner has to execute before the next one. Internal to the package."""
         self._numbers = itertools.count(1)
         self._data: list[Any] = []
@@ -67,7 +67,7 @@ class TableMakers:
         """Return a table that is described."""
         schema = descriptor.get_schema()
         known = None if schema is None else [name for name, _, _ in schema.columns]
-        return self.table_of_ddl(descriptor.sql(), known, "from_descriptor")
+        return self._table_of_ddl(descriptor.sql(), known, "from_descriptor")
 
     def from_elements(self, elements: Iterable[Any], schema: Any = None, verify_schema: bool = True) -> Table:
         """Return a table of values: tuples, Rows, dicts, or objects with attributes.
@@ -100,16 +100,16 @@ class TableMakers:
 
     # Internal to the package.
 
-    def keep(self, data: Any) -> None:
+    def _keep(self, data: Any) -> None:
         """Keep what a table reads as long as the environment."""
         self._data.append(data)
 
-    def table_of_ddl(self, ddl: str, known: Sequence[str] | None, call: str) -> Table:
+    def _table_of_ddl(self, ddl: str, known: Sequence[str] | None, call: str) -> Table:
         """Return a temporary table. `ddl`: the text of CREATE TABLE behind the name."""
         from penstock.table.table import Table
 
         path = f"{_PREFIX}{quoted(f'Unregistered_Table_{next(self._numbers)}')}"
-        self.pending.append(f"CREATE TEMPORARY TABLE {path} {ddl}")
+        self._pending.append(f"CREATE TEMPORARY TABLE {path} {ddl}")
         relation = Relation(
             self,
             lambda: f"SELECT * FROM {path}",
@@ -119,18 +119,18 @@ class TableMakers:
         )
         return Table(self._tables, relation)
 
-    def name_of_relation(self, relation: Relation) -> str:
+    def _name_of_relation(self, relation: Relation) -> str:
         """Return the path of a table, or the name of a temporary view of a query."""
         if relation.path is not None:
             return relation.path
         if relation not in self._views:
             # SQL has it without quotes, as in PyFlink.
             name = f"UnnamedTable${len(self._views)}"
-            self.pending.append(f"CREATE TEMPORARY VIEW {_PREFIX}{quoted(name)} AS {relation.sql()}")
+            self._pending.append(f"CREATE TEMPORARY VIEW {_PREFIX}{quoted(name)} AS {relation.sql()}")
             self._views[relation] = f"{_PREFIX}{quoted(name)}"
         return self._views[relation]
 
-    def name_of_descriptor(self, descriptor: TableDescriptor, relation: Relation) -> str:
+    def _name_of_descriptor(self, descriptor: TableDescriptor, relation: Relation) -> str:
         """Return the path of a table to write that is described; one without columns has those of the rows."""
         from penstock.table.schema import Schema
         from penstock.table.table_descriptor import TableDescriptor
@@ -143,15 +143,15 @@ class TableMakers:
         full = TableDescriptor(
             schema, descriptor.get_options(), descriptor.get_partition_keys(), descriptor.get_comment()
         )
-        path = self.table_of_ddl(full.sql(), None, "").relation.path
+        path = self._table_of_ddl(full.sql(), None, "").relation.path
         assert path is not None
         return path
 
-    def schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
+    def _schema_of(self, relation: Relation) -> list[tuple[str, LogicalType, str]]:
         """Return name, type and shown type of each column of a Table."""
         raise NotImplementedError
 
-    def function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
+    def _function_name(self, function: FunctionDefinition, row_names: tuple[str, ...] | None) -> str:
         """Return the name of a function, quoted."""
         raise NotImplementedError
 
@@ -164,7 +164,7 @@ class TableMakers:
         from penstock.table.connectors.program_data import NAME, ProgramData
 
         data: ProgramData = ProgramData(table)
-        self.keep(data)
+        self._keep(data)
         listed = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns)
         ddl = f"({listed}) WITH ('connector' = '{NAME}', 'id' = '{data.id}')"
-        return self.table_of_ddl(ddl, [name for name, _ in columns], "from_elements")
+        return self._table_of_ddl(ddl, [name for name, _ in columns], "from_elements")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import IO, Any
@@ -13,12 +12,9 @@ import pyarrow
 from penstock.common.columns.lines import Lines
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.serialization import BulkWriter, BulkWriterFactory, Encoder
-from penstock.connectors.files.sink.bucket import BucketContext, FoldersOfValues
+from penstock.connectors.files.sink.bucket import BucketContext, FoldersOfValues, escaped
 from penstock.table.connectors.formats.avro_format import fitted
 from penstock.table.connectors.formats.message_format import Encoder as MessageEncoder
-
-_SPECIAL = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
-"""Characters that are written as %XX. Source: Flink's PartitionPathUtils."""
 
 
 class LinesOfMessages(Encoder):
@@ -91,7 +87,7 @@ class PartitionFolders(FoldersOfValues):
 
     def get_bucket_id(self, element: Any, context: BucketContext) -> str:
         """Return the folder of the values of a row's partition."""
-        return "/".join(f"{_escaped(name)}={self._text(element[name])}" for name in self.columns)
+        return "/".join(f"{escaped(name)}={self._text(element[name])}" for name in self.columns)
 
     def _text(self, value: Any) -> str:
         if value is None or value == "":
@@ -99,9 +95,5 @@ class PartitionFolders(FoldersOfValues):
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, datetime.datetime):
-            return _escaped(value.replace(tzinfo=None).isoformat(" "))
-        return _escaped(str(value))
-
-
-def _escaped(text: str) -> str:
-    return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
+            return escaped(value.replace(tzinfo=None).isoformat(" "))
+        return escaped(str(value))

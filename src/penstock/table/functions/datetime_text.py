@@ -10,7 +10,7 @@ from datetime import date
 
 import numpy as np
 
-from penstock.table.functions.java_text import MILLIS_PER_DAY, clock_text
+from penstock.table.functions.java_text import clock_text
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
@@ -103,8 +103,3 @@ def parse_timestamp(text: str, unit: str, precision: int) -> int | None:
     fraction = (match[7] or "")[:precision].ljust(_DIGITS[unit], "0")[: _DIGITS[unit]]
     seconds = days * DAY_S + (hour * 60 + minute) * 60 + second
     return seconds * PER_SECOND[unit] + int(fraction)
-
-
-def time_of_day(value: int, unit: str) -> int:
-    """Return the milliseconds of the day of a timestamp."""
-    return value * 1000 // PER_SECOND[unit] % MILLIS_PER_DAY

@@ -81,10 +81,6 @@ def map_entries(call: Call) -> Column:
     return per_row(lambda pairs: [{"key": key, "value": value} for key, value in pairs], call.columns, call.arrow_type)
 
 
-def _nullable_keys(call: Call) -> list[Column]:
-    return list(call.columns)
-
-
 def _map_of_arrays(arguments: Arguments) -> LogicalType:
     keys, values = arguments.types
     return map_of(keys.children[0], values.children[0]).with_nullability(arguments.nullable)

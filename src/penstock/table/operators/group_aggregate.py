@@ -126,8 +126,8 @@ class GroupAggregateOperator(GroupingOperator):
             runs,
             exist,
             counts,
-            results=_batch(results, schema, len(chunk)),
-            before=_batch(before, schema, len(runs.slots)),
+            results=_batch(results, schema),
+            before=_batch(before, schema),
         )
 
     def _emitted(self, chunk: Columns, added: _Added) -> tuple[Columns | None, Integers]:
@@ -147,7 +147,7 @@ class GroupAggregateOperator(GroupingOperator):
         return self.emitted(chunk, changes, changes.rows), changes.rows
 
 
-def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:
+def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
     fitted = [
         one if one.type == field.type else one.cast(field.type) for one, field in zip(columns, schema, strict=True)
     ]

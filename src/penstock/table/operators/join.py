@@ -185,15 +185,15 @@ class JoinOperator(JoinedSides):
             return
         starts, ends = self._first_and_last(0, rows, numbers, added)
         is_semi = self._type == SEMI
-        nobody = numpy.full(len(rows), _NONE)
+        no_row = numpy.full(len(rows), _NONE)
         found.add(
             rows[starts],
             1,
-            own=nobody[starts],
+            own=no_row[starts],
             other=numbers[starts],
             kinds=kinds[rows[starts]] if is_semi else _DELETE,
         )
-        found.add(rows[ends], 1, own=nobody[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else _INSERT)
+        found.add(rows[ends], 1, own=no_row[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else _INSERT)
 
     def _first_and_last(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
         """Return the pairs that are the first match of a row of this input, and those that were its last."""

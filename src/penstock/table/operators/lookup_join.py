@@ -17,7 +17,7 @@ from penstock.engine.state.arrays.row_keys import Mask
 from penstock.table.operators.lookup_cache import cached
 from penstock.table.operators.pairing import PairingOperator, Partners
 from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, empty_batch
 
 if TYPE_CHECKING:
     from penstock.table.connectors.lookup import TableLookup
@@ -78,7 +78,7 @@ class LookupJoinOperator(PairingOperator):
         if not valid.all():
             asked, keys = asked[valid], keys.filter(pyarrow.array(valid))
         if not len(asked):
-            return Partners(asked, _empty(self._lookup.columns))
+            return Partners(asked, empty_batch(self._lookup.columns))
         codes, firsts = _distinct(keys)
         places, rows = self._find(keys.take(pyarrow.array(firsts)))
         places, rows = self._calculated(places, rows)
@@ -120,8 +120,3 @@ def _distinct(keys: pyarrow.RecordBatch) -> tuple[Any, Any]:
     codes = keys_of(keys.columns).codes
     _, firsts, numbers = numpy.unique(codes, return_index=True, return_inverse=True)
     return numbers, firsts
-
-
-def _empty(columns: TableColumns) -> pyarrow.RecordBatch:
-    arrays = [pyarrow.array([], kind) for kind in columns.schema.types]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=columns.schema)

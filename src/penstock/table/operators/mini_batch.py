@@ -32,7 +32,7 @@ class ProcessingTimeBundlesOperator(EventTimeOrigin):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._batch = self._batch_of(context.now_ms())
+        self._bundle_start = self._start_of(context.now_ms())
 
     def process(self, chunk: Columns) -> bool:
         self._announce(self.context.now_ms())
@@ -46,19 +46,19 @@ class ProcessingTimeBundlesOperator(EventTimeOrigin):
 
     def wake_at_ms(self) -> int | None:
         ends = not self.context.mode.advances_time or self._time_ended
-        return None if ends else self._batch + self._interval_ms
+        return None if ends else self._bundle_start + self._interval_ms
 
     def processing_time(self, now_ms: int) -> bool:
         self._announce(now_ms)
         return self.emit_announced_or_pause()
 
     def _announce(self, now_ms: int) -> None:
-        batch = self._batch_of(now_ms)
-        if batch > self._batch:
-            self._batch = batch
-            self.announce_watermark(batch)
+        start = self._start_of(now_ms)
+        if start > self._bundle_start:
+            self._bundle_start = start
+            self.announce_watermark(start)
 
-    def _batch_of(self, now_ms: int) -> int:
+    def _start_of(self, now_ms: int) -> int:
         return now_ms - now_ms % self._interval_ms
 
 
@@ -75,14 +75,14 @@ class EventTimeBundlesOperator(Operator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._next = MIN_TIMESTAMP
+        self._bundle_end = MIN_TIMESTAMP
 
     def process(self, chunk: Columns) -> bool:
         return self.output.emit(chunk)
 
     def watermark(self, timestamp: int) -> bool:
-        if timestamp < self._next:
+        if timestamp < self._bundle_end:
             return True
         last = timestamp // self._interval_ms * self._interval_ms + self._interval_ms - 1
-        self._next = last if last > timestamp else last + self._interval_ms
+        self._bundle_end = last if last > timestamp else last + self._interval_ms
         return super().watermark(timestamp)

@@ -22,7 +22,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregate_calls import signs_of
 from penstock.table.operators.aggregated_windows import AggregatedWindowsOperator
 from penstock.table.operators.aggregates.base import Aggregate
-from penstock.table.operators.aggregates.kept_rows import KeptRows, RowCalls
+from penstock.table.operators.aggregates.session_rows import RowCalls, SessionRows
 from penstock.table.operators.sessions import Sessions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 from penstock.table.operators.table_keys import columns_of_keys, keys_of_chunk
@@ -180,7 +180,7 @@ class SessionFunctionOperator(SessionOperator):
         return self.received.names
 
     def new_aggregates(self) -> Sequence[Aggregate]:
-        return [KeptRows(self.received)]
+        return [SessionRows(self.received)]
 
     def times_of(self, chunk: Columns) -> tuple[Columns, Integers]:
         times, valid = self.times.local_times(chunk, self.context.now_ms())
@@ -193,7 +193,7 @@ class SessionFunctionOperator(SessionOperator):
     def session_results(self, sessions: Integers) -> Columns:
         of = self.sessions
         (kept,) = of.aggregates
-        assert isinstance(kept, KeptRows)
+        assert isinstance(kept, SessionRows)
         rows, kinds, counts = kept.rows_of(sessions)
         starts, ends = (bounds[sessions].repeat(counts) for bounds in (of.starts, of.ends))
         added = window_columns(self.given, starts, ends, self.zone)

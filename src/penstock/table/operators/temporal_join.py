@@ -19,7 +19,7 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.table.operators.join import LEFT, taken
 from penstock.table.operators.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_columns import TableColumns, empty_batch
 from penstock.table.operators.table_keys import keys_of_batch, keys_of_chunk, selector_of
 from penstock.table.operators.timed import TimedOperator
 from penstock.table.operators.version_rows import NOTHING, VersionRows
@@ -113,12 +113,7 @@ class TemporalJoinOperator(JoinedInputs, TimedOperator):
         kept = numpy.arange(len(rows)) if self._is_left else numpy.flatnonzero(numbers != NOTHING)
         rows, numbers = rows.selected(kept), numbers[kept]
         there = numbers != NOTHING
-        versions = self._versions.rows(numbers[there]) if there.any() else _empty(self._of_inputs[1].columns)
+        versions = self._versions.rows(numbers[there]) if there.any() else empty_batch(self._of_inputs[1].columns)
         theirs = taken(versions, numpy.where(there, numpy.cumsum(there) - 1, NOTHING))
         batch = pyarrow.RecordBatch.from_arrays([*rows.batch.columns, *theirs], schema=self._given.schema)
         return Columns(batch, None, rows.kinds)
-
-
-def _empty(columns: TableColumns) -> pyarrow.RecordBatch:
-    arrays = [pyarrow.array([], kind) for kind in columns.schema.types]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=columns.schema)

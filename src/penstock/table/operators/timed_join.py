@@ -32,9 +32,9 @@ _NONE = -1
 
 
 class TimedJoinOperator(JoinedSides, TimedOperator):
-    """`lower`, `upper`: bounds of the left time minus the right one (ms, inclusive). `times`: the columns with times.
+    """`bounds`: the least and the greatest left time minus right time (ms, inclusive). `times`: the columns with times.
 
-    If `lower` is greater than `upper`, no rows match.
+    If the first bound is greater than the second one, no rows match.
     """
 
     side_tables = "(interval join) left", "(interval join) right"

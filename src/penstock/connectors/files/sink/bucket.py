@@ -175,7 +175,7 @@ def strftime_pattern(java_pattern: str) -> str:
 
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 _SPECIAL = re.compile(r"[\x00-\x1f\"#%'*/:=?\\\x7f{}\[\]^]")
-"""Characters that are written as %XX. Source: Hive, FileUtils.escapePathName, which Spark follows."""
+"""Characters that are written as %XX. Source: Hive, FileUtils.escapePathName, which Spark and SQL of Flink follow."""
 
 
 def partition_values(record: Any, columns: tuple[str, ...]) -> list[Any]:
@@ -192,7 +192,7 @@ def partition_values(record: Any, columns: tuple[str, ...]) -> list[Any]:
 
 def folder_of(column: str, value: Any) -> str:
     """Return the name of a folder: `column=value`. Raise TypeError for a value that a name cannot contain."""
-    return f"{_escaped(column)}={_text(value)}"
+    return f"{escaped(column)}={_text(value)}"
 
 
 def _text(value: Any) -> str:
@@ -201,14 +201,15 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime.datetime):
-        return _escaped(value.isoformat(" "))
+        return escaped(value.isoformat(" "))
     if isinstance(value, (str, int, float, Decimal, datetime.date)):
-        return _escaped(str(value))
+        return escaped(str(value))
     raise TypeError(
         f"the value of a partition must be a text, number, boolean, date or time, got {value!r:.200} of type "
         f"{type(value).__name__}"
     )
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a name or value as the name of a folder has it: special characters as %XX."""
     return _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)

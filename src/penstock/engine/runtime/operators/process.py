@@ -95,7 +95,7 @@ class KeyedProcessOperator(SuperstepListening, KeyedOperator):
         self.find_listener(self.function)
 
     def timers_fired(self, timestamp: int) -> bool:
-        return super().timers_fired(timestamp) if self.listener is None else self.tell(timestamp)
+        return super().timers_fired(timestamp) if self.listener is None else self.notify_listener(timestamp)
 
     def call_listener(self, chunk: Rows, function: UserFunction) -> bool:
         return self.call_each(chunk, [NO_KEY], function=function, ctx=self._ctx)
@@ -125,8 +125,8 @@ class KeyedProcessOperator(SuperstepListening, KeyedOperator):
         return self._continue_processing()
 
     def resume(self) -> bool:
-        if self.told:
-            return self.emit_told()
+        if self.is_notified:
+            return self.emit_pending_watermark()
         if not self._processing:
             return super().resume()
         self.paused = False
@@ -156,7 +156,7 @@ class KeyedProcessOperator(SuperstepListening, KeyedOperator):
             may_continue = not outputs or emit_tagged(output, Rows(outputs, emitted_times))
             if not more:
                 self._processing = False
-                return may_continue if self.telling is None else self.has_told(may_continue)
+                return may_continue if self.pending_watermark is None else self.finish_notification(may_continue)
             if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False
@@ -382,7 +382,7 @@ class ProcessOperator(SuperstepListening, FunctionOperator):
         if self.listener is None:
             return super().watermark(timestamp)
         self.context.counters.watermark = timestamp
-        return self.tell(timestamp)
+        return self.notify_listener(timestamp)
 
     def call_listener(self, chunk: Rows, function: UserFunction) -> bool:
         return self.call_each(chunk, function, self._ctx)
@@ -401,8 +401,8 @@ class ProcessOperator(SuperstepListening, FunctionOperator):
         return self.resume()
 
     def resume(self) -> bool:
-        if self.told:
-            return self.emit_told()
+        if self.is_notified:
+            return self.emit_pending_watermark()
         self.paused = False
         output, budget = self.output, self.context.budget
         while True:
@@ -414,7 +414,7 @@ class ProcessOperator(SuperstepListening, FunctionOperator):
                 raise self.failed(error, self._called.method, self._chunk, self._rest) from error
             may_continue = not outputs or emit_tagged(output, Rows(outputs, times))
             if not more:
-                return may_continue if self.telling is None else self.has_told(may_continue)
+                return may_continue if self.pending_watermark is None else self.finish_notification(may_continue)
             if not (may_continue and budget.may_continue()):
                 self.paused = True
                 return False

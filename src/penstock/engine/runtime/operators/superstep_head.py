@@ -52,7 +52,7 @@ class SuperstepPlace(msgspec.Struct, frozen=True):
 
 
 class _InitialInput:
-    """The initial input of a head. `ended` is called at its end."""
+    """The initial input of a head, whose `initial_input_ended` is called at its end."""
 
     def __init__(self, head: SuperstepHead) -> None:
         self._head = head

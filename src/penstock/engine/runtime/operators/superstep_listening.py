@@ -1,4 +1,4 @@
-"""Tells a user's function in the body of a structured iteration that a superstep has ended, before the next operators.
+"""Calls a user's function in the body of a structured iteration when a superstep ends, before the next operators.
 
 Source: Flink's IterationListener (FLIP-176).
 """
@@ -32,13 +32,13 @@ class _EndOfIteration:
 
 
 class SuperstepListening(Operator):
-    """Mixin of process operators: `tell` calls the listener, emits its results, and then the watermark."""
+    """Mixin of process operators: `notify_listener` calls it, emits its results, and then the watermark."""
 
     listener: UserFunction | None = None
     """The function that listens; None if it does not, or is not in an iteration."""
-    telling: int | None = None
-    """The watermark that the listener is called for (the number of the superstep)."""
-    told = False
+    pending_watermark: int | None = None
+    """The watermark that follows the listener's results: the number of the superstep, or MAX_TIMESTAMP."""
+    is_notified = False
     """Whether the listener was called, and the watermark waits for the next operators of the chain."""
     _last: UserFunction | None = None
 
@@ -55,28 +55,28 @@ class SuperstepListening(Operator):
         """Call `function` with the number in `chunk`, as with a record, and emit its results."""
         raise NotImplementedError
 
-    def tell(self, timestamp: int) -> bool:
-        """Tell the listener that superstep `timestamp` has ended, or with MAX_TIMESTAMP the iteration."""
+    def notify_listener(self, timestamp: int) -> bool:
+        """Call the listener for the end of superstep `timestamp`, or with MAX_TIMESTAMP of the iteration."""
         function, method = (self._last, END_OF_ITERATION) if timestamp == MAX_TIMESTAMP else (
             self.listener, END_OF_SUPERSTEP
         )  # fmt: skip
         assert function is not None
         if not hasattr(function.users_object, method):
             return self.output.watermark(timestamp)
-        self.telling = timestamp
+        self.pending_watermark = timestamp
         times = None if timestamp == MAX_TIMESTAMP else [timestamp]
         return self.call_listener(Rows([timestamp], times), function)
 
-    def has_told(self, may_continue: bool) -> bool:
-        """Emit the watermark behind the results, when the operators behind have taken them."""
+    def finish_notification(self, may_continue: bool) -> bool:
+        """Emit the watermark, or pause until the operators behind have taken the results."""
         if not may_continue:
-            self.told = self.paused = True
+            self.is_notified = self.paused = True
             return False
-        return self.emit_told()
+        return self.emit_pending_watermark()
 
-    def emit_told(self) -> bool:
+    def emit_pending_watermark(self) -> bool:
         """Emit the watermark: the listener was called, and its results are taken."""
-        timestamp, self.telling = self.telling, None
-        self.told = self.paused = False
+        timestamp, self.pending_watermark = self.pending_watermark, None
+        self.is_notified = self.paused = False
         assert timestamp is not None
         return self.output.watermark(timestamp)

@@ -6,6 +6,7 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     state      event                                          next       effects
     READING    record of the initial input                    READING    it is emitted, in superstep 0
     READING    its end                                        RUNNING    superstep 0 ends
+    READING    (when opened) its input is unbounded           RUNNING    superstep 0 ends
     READING    barrier of checkpoint n                        READING    decline n
     any        record on a feedback channel                   same       it waits for a later superstep
     any        all channels have ended a superstep            same       decide

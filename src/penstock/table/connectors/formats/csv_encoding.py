@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
 
 import pyarrow
 from pyarrow import compute
@@ -11,7 +10,7 @@ from pyarrow import types as arrow
 
 from penstock.common.columns.lines import TEXT, joined
 from penstock.table.connectors.formats.csv_form import CsvForm
-from penstock.table.connectors.formats.json_encoding import moments_text
+from penstock.table.connectors.formats.json_encoding import moments_text, texts_one_by_one
 from penstock.table.functions.java_text import decimal_text, double_text, float_text
 
 
@@ -62,17 +61,17 @@ class CsvEncoder:
         if arrow.is_timestamp(kind):
             return moments_text(column, " ")
         if arrow.is_floating(kind):
-            return _each(column, float_text if arrow.is_float32(kind) else double_text)
+            return texts_one_by_one(column, float_text if arrow.is_float32(kind) else double_text)
         if arrow.is_decimal(kind):
-            return _each(column, str if self._form.scientific else decimal_text)
+            return texts_one_by_one(column, str if self._form.scientific else decimal_text)
         if arrow.is_time32(kind):
             texts = column.cast(pyarrow.time32("ms")).cast(TEXT)
             return compute.utf8_rtrim(compute.utf8_rtrim(texts, "0"), ".")
         if arrow.is_binary(kind):
-            return _each(column, lambda value: base64.b64encode(value).decode())
+            return texts_one_by_one(column, lambda value: base64.b64encode(value).decode())
         if arrow.is_list(kind):
             texts = iter(self._texts(column.flatten()).fill_null(self._form.written_null).to_pylist())
-            return _each(column, lambda value: self._form.elements.join(next(texts) for _ in value))
+            return texts_one_by_one(column, lambda value: self._form.elements.join(next(texts) for _ in value))
         parts: list[pyarrow.Array | str] = []
         for child in column.flatten():
             parts += [self._texts(child).fill_null(self._form.written_null), self._form.elements]
@@ -82,7 +81,3 @@ class CsvEncoder:
 
 def _is_number(kind: pyarrow.DataType) -> bool:
     return any(one(kind) for one in (arrow.is_integer, arrow.is_floating, arrow.is_decimal, arrow.is_boolean))
-
-
-def _each(column: pyarrow.Array, text_of: Callable[..., str]) -> pyarrow.Array:
-    return pyarrow.array([None if value is None else text_of(value) for value in column.to_pylist()], TEXT)

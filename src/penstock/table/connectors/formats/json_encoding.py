@@ -76,13 +76,13 @@ class JsonEncoder:
         if arrow.is_integer(kind) or arrow.is_boolean(kind):
             return column.cast(TEXT)
         if arrow.is_floating(kind):
-            return _each(column, _float(float_text if arrow.is_float32(kind) else double_text))
+            return texts_one_by_one(column, _float(float_text if arrow.is_float32(kind) else double_text))
         if arrow.is_decimal(kind):
             if kind.scale <= 6:
                 return column.cast(TEXT)
-            return _each(column, decimal_text if self._writing.plain_decimals else str)
+            return texts_one_by_one(column, decimal_text if self._writing.plain_decimals else str)
         if arrow.is_binary(kind):
-            return _each(column, lambda value: f'"{base64.b64encode(value).decode()}"')
+            return texts_one_by_one(column, lambda value: f'"{base64.b64encode(value).decode()}"')
         if arrow.is_timestamp(kind):
             return joined('"', moments_text(column, self._writing.separator), '"')
         if arrow.is_date32(kind):
@@ -152,7 +152,8 @@ def _float(text_of: Callable[[float], str]) -> Callable[[float], str]:
     return write
 
 
-def _each(column: pyarrow.Array, text_of: Callable[..., str]) -> pyarrow.Array:
+def texts_one_by_one(column: pyarrow.Array, text_of: Callable[..., str]) -> pyarrow.Array:
+    """Return the texts of values for which Arrow has no text in the form that is needed. NULL stays NULL."""
     return pyarrow.array([None if value is None else text_of(value) for value in column.to_pylist()], TEXT)
 
 

@@ -9,7 +9,7 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.append_top import AppendTopOperator
-from penstock.table.operators.deduplicate import FirstRowOperator
+from penstock.table.operators.first_row import FirstRowOperator
 from penstock.table.operators.keyed_table import KeyedTableOperator, ttl_of
 from penstock.table.operators.rank import RankOperator
 from penstock.table.operators.ranking import APPEND, RETRACT, UPDATE, Ranking

@@ -20,15 +20,17 @@ from penstock.table.logical_types import LogicalType
 from penstock.table.operators.constraints import Constraint, ConstraintOperator
 from penstock.table.operators.materialize import DEDUPLICATE, FAIL, NOTHING, MaterializeOperator
 from penstock.table.operators.nested_constraints import (
+    ERROR,
     IGNORE,
     ROWS_AND_COLLECTIONS,
+    ROWS_ONLY,
     TRIM_PAD,
     NestedConstraint,
     constrained,
     has_limited_elements,
     is_limited,
 )
-from penstock.table.operators.renamed import RenameOperator
+from penstock.table.operators.rename import RenameOperator
 from penstock.table.operators.rowtime import RowtimeOperator
 from penstock.table.operators.scan import KindColumnOperator
 from penstock.table.operators.table_columns import TableColumns, table_columns
@@ -48,6 +50,7 @@ from penstock.table.planner.nodes.tables import (
 _NESTED = "table.exec.sink.nested-constraint-enforcer"
 _ROWTIME = "table.exec.sink.rowtime-inserter"
 _NOT_NULL, _LENGTH = "table.exec.sink.not-null-enforcer", "table.exec.sink.type-length-enforcer"
+_DROP, _ENABLED, _DISABLED = "DROP", "ENABLED", "DISABLED"
 
 
 @translates(Sink, Sink1)
@@ -128,8 +131,8 @@ def physical_row(table: ResolvedTable) -> LogicalType:
 def _constrained(
     translation: Translation, node: Sink, stream: Transformation, columns: TableColumns, row_type: LogicalType
 ) -> Transformation:
-    lengths = setting(node, _LENGTH, IGNORE).upper().replace("-", "_")
-    where = translation.options.get(_NESTED, IGNORE).upper().replace("-", "_")
+    lengths = _choice(_LENGTH, setting(node, _LENGTH, IGNORE), (IGNORE, TRIM_PAD, ERROR))
+    where = _choice(_NESTED, translation.options.get(_NESTED, IGNORE), (IGNORE, ROWS_ONLY, ROWS_AND_COLLECTIONS))
     found = []
     for name, one in zip(columns.names, row_type.children, strict=True):
         nested = None
@@ -147,11 +150,19 @@ def _constrained(
     operator = ConstraintOperator(
         columns,
         found,
-        drops=setting(node, _NOT_NULL, "ERROR").upper() == "DROP",
+        drops=_choice(_NOT_NULL, setting(node, _NOT_NULL, ERROR), (ERROR, _DROP)) == _DROP,
         lengths=lengths,
         table=node.dynamic_table_sink.table.identifier,
     )
     return translation.operator(node, operator, [stream], role="constraints")
+
+
+def _choice(key: str, value: str, choices: Sequence[str]) -> str:
+    """Return the value of an option. Raises SqlError if it is not a choice: it would be taken for another one."""
+    found = value.upper().replace("-", "_")
+    if found not in choices:
+        raise SqlError(f"{key} is {value!r}: expected one of {', '.join(choices)}")
+    return found
 
 
 def _materialized(
@@ -184,7 +195,7 @@ def _timed(translation: Translation, node: Sink, stream: Transformation, columns
     (origin,) = translation.plan.inputs_of(node)
     times = origin.output_type.field_time_attributes
     places = [place for place, one in enumerate(times) if one == ROWTIME and place < len(columns.names)]
-    if not places or setting(node, _ROWTIME, "ENABLED").upper() == "DISABLED":
+    if not places or _choice(_ROWTIME, setting(node, _ROWTIME, _ENABLED), (_ENABLED, _DISABLED)) == _DISABLED:
         return stream
     if len(places) > 1:
         names = ", ".join(columns.names[place] for place in places)

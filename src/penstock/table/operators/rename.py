@@ -1,4 +1,4 @@
-"""The same rows under other names of columns."""
+"""Rows under other names of columns: of a union, or of a sink's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of a session, until it ends."""
+"""The rows of a session, until it ends: what the table function SESSION has in place of aggregates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.table.operators.aggregates.objects import ObjectAggregate
 from penstock.table.operators.table_columns import TableColumns
 
 
-class KeptRows(ObjectAggregate):
+class SessionRows(ObjectAggregate):
     """Lists of rows. Their values are the columns of the input, and last the kind of each row."""
 
     def __init__(self, columns: TableColumns) -> None:

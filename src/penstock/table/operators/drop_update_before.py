@@ -1,4 +1,4 @@
-"""Operators that treat rows by their kind alone."""
+"""DropUpdateBefore: rows without those from before an update, for readers that know the key."""
 
 from __future__ import annotations
 
