@@ -248,7 +248,7 @@ STRICT: Pattern[str, str] = (
 
 @pytest.mark.parametrize("seed", range(20))
 def test_strict_matches_of_either_automaton_continue_in_the_other(seed: int) -> None:
-    """A job or a rule would lose matches when its skip strategy has changed, since its automaton is another one then."""
+    """A job or a rule would lose matches when its skip strategy has changed: its automaton is another one then."""
     chance = random.Random(seed)
     pattern = STRICT.copied().within(chance.choice([3, 6, 20]))
     deferring, following = automaton_of(pattern), Automaton(pattern)
