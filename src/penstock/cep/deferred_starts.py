@@ -42,7 +42,7 @@ class DeferringAutomaton(Automaton[T]):
     ) -> list[Match[T]]:
         """Process one event: see `Automaton.process`."""
         if _is_followed_plainly(partial):
-            return super().process(partial, event, timestamp, bits, processing_time)
+            return super().process(partial, event, timestamp, bits, processing_time=processing_time)
         partial.deferred.append((partial.number, event, timestamp, bits))
         partial.number += 1
         return self._followed(partial, len(partial.deferred) - 1, processing_time)
