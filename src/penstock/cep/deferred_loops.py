@@ -92,6 +92,10 @@ class LoopDeferringAutomaton(Automaton[T]):
     def load(self, value: tuple[Any, ...], bits: Any = None) -> PartialMatches:
         """Return the state of a key: see `Automaton.load`."""
         partial = super().load(value, bits)
+        if partial.deferred and not partial.families:
+            # The match at the front was dropped with a change of the pattern.
+            self._begin_deferred(partial)
+            partial.find_deadline(self.window_ms)
         newest = max(partial.families, default=-1)
         events = [one for one in partial.deferred if one[0] > newest]
         partial.deferred = [one for one in events if self.moves.row(one[3])[0] is not UNCHANGED]

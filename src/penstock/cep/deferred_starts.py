@@ -41,6 +41,8 @@ class DeferringAutomaton(Automaton[T]):
         self, partial: PartialMatches, event: T, timestamp: int, bits: int, processing_time: int = 0
     ) -> list[Match[T]]:
         """Process one event: see `Automaton.process`."""
+        if _is_followed_plainly(partial):
+            return super().process(partial, event, timestamp, bits, processing_time=processing_time)
         partial.deferred.append((partial.number, event, timestamp, bits))
         partial.number += 1
         return self._followed(partial, len(partial.deferred) - 1, processing_time)
@@ -49,6 +51,8 @@ class DeferringAutomaton(Automaton[T]):
         self, partial: PartialMatches, time_ms: int, processing_time: int = 0
     ) -> tuple[list[Match[T]], list[Timeout[T]]]:
         """Advance the time of a key: see `Automaton.advance_time`."""
+        if _is_followed_plainly(partial):
+            return super().advance_time(partial, time_ms, processing_time)
         matches: list[Match[T]] = []
         timeouts: list[Timeout[T]] = []
         while partial.families:
@@ -56,11 +60,37 @@ class DeferringAutomaton(Automaton[T]):
             if not ended:
                 break
             timeouts += ended
-            # The deferred events came before this match timed out, so no later match had timed out by then.
             del partial.deferred[:1]
+            timeouts += self._ended_with(partial, time_ms, processing_time)
+            matches += self._released(partial, [])
             matches += self._followed(partial, 0, processing_time)
         partial.find_deadline(self.window_ms)
         return matches, timeouts
+
+    def load(self, value: tuple[Any, ...], bits: Any = None) -> PartialMatches:
+        """Return the state of a key: see `Automaton.load`."""
+        partial = super().load(value, bits)
+        if partial.deferred and partial.deferred[0][0] != next(iter(partial.families), None):
+            self._begin_deferred(partial)
+            partial.find_deadline(self.window_ms)
+        return partial
+
+    def _ended_with(self, partial: PartialMatches, time_ms: int, processing_time: int) -> list[Timeout[T]]:
+        """Begin the matches whose time ends together with that of the front, which has held back what they complete."""
+        timeouts: list[Timeout[T]] = []
+        events, number = partial.deferred, partial.number
+        while events and self.window_ms is not None and events[0][2] + self.window_ms <= time_ms:
+            for position, (here, event, timestamp, bits) in enumerate(events):
+                if position and not partial.families:
+                    break
+                partial.number = here
+                partial.completed += self._step(
+                    partial, event, timestamp, bits, processing_time=processing_time, begins=not position
+                )
+            timeouts += self._ended(partial, time_ms)[1]
+            del events[:1]
+        partial.number = number
+        return timeouts
 
     def _followed(self, partial: PartialMatches, position: int, processing_time: int) -> list[Match[T]]:
         """Process the deferred events from a position on. The first one is that which began the open family."""
@@ -88,3 +118,11 @@ class DeferringAutomaton(Automaton[T]):
         node = completed[1]
         partial.discard_up_to(node[3])
         return self.match(node)
+
+
+def _is_followed_plainly(partial: PartialMatches) -> bool:
+    """Return whether another automaton began the open matches, so that their events are not among the deferred ones.
+
+    They are followed side by side, as `Automaton` does, until none is left.
+    """
+    return bool(partial.completed or (partial.families and not partial.deferred))

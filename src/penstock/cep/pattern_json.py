@@ -87,14 +87,16 @@ def _written_steps(steps: Sequence[Step]) -> list[dict[str, Any]]:
             tree["contiguity"] = _CALLS[step.contiguity]
         if step.condition is not ALWAYS:
             tree["where"] = _written_condition(step.condition, step)
+        # Behind a greedy step, optional() is refused and times(0, n) is not.
+        from_0 = step.optional and step.times is not None and step.times.least == 1 and step.times.most is not None
         if step.times is not None:
-            tree["times"] = [step.times.least, step.times.most]
+            tree["times"] = [0 if from_0 else step.times.least, step.times.most]
             if step.times.gap_ms is not None:
                 tree["gap_ms"] = step.times.gap_ms
         if step.times is not None and step.inner is not Contiguity.RELAXED:
             tree["inner"] = next(name for name, inner in _INNER.items() if inner is step.inner)
         tree |= {"greedy": True} if step.greedy else {}
-        tree |= {"optional": True} if step.optional else {}
+        tree |= {"optional": True} if step.optional and not from_0 else {}
         if step.until is not None:
             tree["until"] = _written_condition(step.until, step)
         tree |= {"within_ms": step.within_ms} if step.within_ms is not None else {}

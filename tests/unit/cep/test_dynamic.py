@@ -242,3 +242,25 @@ def test_a_shorter_time_of_a_rule_counts_for_keys_without_further_events(before:
         assert one.side_outputs(TIMED_OUT) == ["r @101"]
         one.operator.prepare_snapshot(1, False)
         assert one.timers() == [] and one.operator.figures.partial_matches == 0  # type: ignore[attr-defined]
+
+
+def test_partial_matches_that_begin_with_deferred_events_are_counted() -> None:
+    """The number of partial matches would fall below zero when a rule has another skip strategy."""
+
+    def run(skip: AfterMatchSkipStrategy) -> Pattern[Any, Any]:
+        return Pattern.begin("a", skip).where(field("amount") == 1).one_or_more().consecutive().next("b").within(50)
+
+    with harness() as one:
+        operator: Any = one.operator
+        one.push2(rule("r", 1, run(AfterMatchSkipStrategy.skip_past_last_event()).where(field("amount") == 2)))
+        for number in range(3):
+            one.push1(event(number, 1), number)
+        one.watermark1(3)
+        one.push2(rule("r", 2, run(AfterMatchSkipStrategy.no_skip()).where(field("amount") == 2)))
+        one.push1(event(3, 1), 4)
+        one.watermark1(4)
+        (partial,) = operator.rules["r"].states.live.values()
+        assert operator.figures.partial_matches == partial.runs >= 4
+        one.push1(event(4, 2), 5)
+        one.watermark1(100)
+        assert len(one.outputs()) == 4 and operator.figures.partial_matches == 0

@@ -185,3 +185,13 @@ def test_what_is_read_has_an_automaton() -> None:
         for value in WRONG:
             with contextlib.suppress(MalformedPatternError):
                 automaton_of(pattern_from_json(json.dumps(replaced(tree, path, value))))
+
+
+def test_a_step_of_no_events_behind_a_greedy_one_is_read_again() -> None:
+    """A pattern that a program may build could not be sent as a rule."""
+    small = Pattern.begin("a").where(field("amount") < 5).one_or_more().greedy()
+    for pattern in (small.next("b").times(0, 3), Pattern.begin("a").times(1, 2).optional()):
+        read = pattern_from_json(pattern_to_json(pattern))
+        assert [(step.times, step.optional) for step in read.steps()] == [
+            (step.times, step.optional) for step in pattern.steps()
+        ]

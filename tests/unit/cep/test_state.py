@@ -237,3 +237,72 @@ def test_a_window_of_the_previous_event_is_restored() -> None:
     assert later.partial.deadline_ms == 11
     later.until(11)
     assert later.timeouts == [("a1", 11)]
+
+
+STRICT: Pattern[str, str] = (
+    Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).where(lambda e: e[0] in "ab")
+    .one_or_more().consecutive().next("b").where(lambda e: e[0] in "bc")
+    .next("c").where(lambda e, ctx: e[0] == "c" and len(ctx.get_events_for_pattern("a")) < 3)
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_strict_matches_of_either_automaton_continue_in_the_other(seed: int) -> None:
+    """A job or a rule would lose matches when its skip strategy has changed: its automaton is another one then."""
+    chance = random.Random(seed)
+    pattern = STRICT.copied().within(chance.choice([3, 6, 20]))
+    deferring, following = automaton_of(pattern), Automaton(pattern)
+    one, other, found = Play(pattern, deferring), Play(pattern, following), 0
+    for number in range(150):
+        event, at = f"{chance.choice('aaabbbccx')}{number}", one.now + chance.choice([0, 1, 1, 2])
+        matches = one.feed(f"{event}@{at}")
+        assert matches == other.feed(f"{event}@{at}")
+        found += len(matches)
+        if chance.random() < 0.3:
+            one = written_and_read(one, chance.choice([deferring, following]))
+    assert one.until(1_000) == other.until(1_000)
+    assert sorted(one.timeouts) == sorted(other.timeouts) and found + len(one.timeouts) > 5
+
+
+def test_a_strict_match_behind_the_front_times_out_with_it() -> None:
+    """A timeout would be missing where a match was held back whose loop goes on until its time is over, too."""
+    pattern = Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).one_or_more().consecutive().next("b")
+    pattern = pattern.where(lambda e, ctx: e[0] == "b" and len(ctx.get_events_for_pattern("a")) < 3).within(10)
+    for automaton in (automaton_of(pattern), Automaton(pattern)):
+        game = Play(pattern, automaton)
+        assert game.feed("a0@1 a1@1 a2@1 b3@2") == []
+        assert game.until(11) == ["a1 a2 b3"]
+        assert sorted(game.timeouts) == [("a0 a1 a2 b3", 11), ("a1 a2 b3", 11), ("a2 b3", 11)]
+
+
+@pytest.mark.parametrize("contiguity", [Pattern.next, Pattern.followed_by])
+def test_events_that_were_deferred_behind_a_dropped_match_begin_matches(contiguity: Any) -> None:
+    """A match would be found late, or after one that begins behind it."""
+
+    def ends_with(loop: str, last: str) -> Pattern[str, str]:
+        found = Pattern.begin("a", AfterMatchSkipStrategy.skip_past_last_event()).where(lambda e: e[0] in "ab")
+        found = contiguity(found, loop).where(lambda e: e[0] in "bc").one_or_more()
+        found = found.consecutive() if contiguity is Pattern.next else found
+        return contiguity(found, last).where(lambda e: e[0] == last)
+
+    longer, changed = ends_with("b", "d"), ends_with("e", "c").within(100)
+    assert Automaton not in (type(automaton_of(longer)), type(automaton_of(changed)))
+    found = 0
+    for seed in range(60):
+        chance = random.Random(seed)
+        game = Play(longer.copied(), automaton_of(longer))
+        game.feed(" ".join(f"{chance.choice('aab')}{number}" for number in range(5)))
+        one = written_and_read(game, automaton_of(changed))
+        other = written_and_read(game, Automaton(changed))
+        for number in range(6, 20):
+            event = f"{chance.choice('abbc')}{number}"
+            # As in a job, time advances only where it ends something.
+            matches, expected = (
+                shown(game.automaton.process(game.partial, event, number, game.automaton.bits(event)))
+                for game in (one, other)
+            )
+            assert matches == expected
+            found += len(matches)
+        assert one.until(1_000) == other.until(1_000)
+        assert sorted(one.timeouts) == sorted(other.timeouts)
+    assert found > 60

@@ -254,12 +254,12 @@ class KeyStates:
 
     def _decoded(self, stored: Any) -> PartialMatches:
         number, dumped = stored
-        same = number == self._layout
+        same, before = number == self._layout, _runs_in(dumped)
         if not same:
-            before = _runs_in(dumped)
             dumped = translated(dumped, *self._layouts.names(number), self._automaton)
-            self._figures.partial_matches -= before - _runs_in(dumped)
         partial = self._automaton.load(dumped, self._bits)
+        # Steps may be gone, and the automaton may begin matches that another one has deferred.
+        self._figures.partial_matches += partial.runs - before
         partial.is_stored = True
         # Timers are stored with the key. Another pattern may have another deadline.
         partial.armed_ms = partial.timer_ms = partial.deadline_ms if same else NEVER
