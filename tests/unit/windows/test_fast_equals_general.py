@@ -10,7 +10,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -161,6 +161,15 @@ SETTINGS: dict[str, Any] = {
 
 @pytest.mark.parametrize("contents", CONTENTS)
 @settings(max_examples=40)
+# A record behind the end of time, of windows that reach beyond it.
+@example(
+    windows=(15, 1, 0),
+    lateness=0,
+    steps=[1, 1, 4, 25, [(("a", 0), 0)], 25, 25, 25, [(("a", 0), 48)]],
+    side=False,
+    patient=False,
+    origin=MAX_TIMESTAMP - 61,
+)
 @given(**SETTINGS)
 def test_event_time(drivers: Any, contents: str, **drawn: Any) -> None:
     """The fast operator would give other results, or lose records whose window goes beyond the end of time."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.functions.result_kinds import awaited
 from penstock.common.values.copies import ATOMS, independent_copy
 from penstock.engine.runtime.chunks import Values
@@ -77,7 +77,12 @@ class Slicing:
         return last - (last - self._offset) % self._period
 
     def horizon(self, watermark: int) -> int:
-        """Return the end of the last window that has ended. All windows of later records are still waiting."""
+        """Return the end of the last window that has ended. All windows of later records are still waiting.
+
+        At the end of time all have ended, those that reach beyond it, too.
+        """
+        if watermark >= MAX_TIMESTAMP:
+            return MAX_TIMESTAMP + self._size
         now = watermark + 1
         return now - (now - self._offset - self._size) % self._slide
 
