@@ -159,13 +159,19 @@ def test_a_process_that_a_program_forks_neither_keeps_the_port_nor_takes_the_tok
     endpoint = RestEndpoint("0", {"XDG_CACHE_HOME": str(tmp_path)})
     port = int(endpoint.address.url.rpartition(":")[2])
     ended, end = os.pipe()
+    ready, begin = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(end)
         endpoint.close()  # as its exit does
+        os.write(begin, b"1")
         os.read(ended, 1)
         os._exit(0)
     os.close(ended)
+    # A child that has not begun to run still has the port.
+    os.read(ready, 1)
+    os.close(ready)
+    os.close(begin)
     try:
         assert endpoint.address.token() == endpoint.token
         endpoint.close()
