@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 _HOST = "127.0.0.1"
 _STOP_S = 2.0
 HEAD_START_S = 5.0
-"""So long nothing is served unless it is asked for: the start of a job needs the process."""
+"""Before that only a request makes it serve: until then the start of a job needs the process."""
 _CONNECTIONS_MAX = 100
 """Most connections. A page of ours uses six, as browsers do; each takes a file descriptor of the process."""
 
