@@ -15,6 +15,7 @@ from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.runtime.operators.keyed import FREED_ENTRIES
+from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.keyed_table import KeyedTableOperator
 
 if TYPE_CHECKING:
@@ -97,7 +98,4 @@ class BundledOperator(KeyedTableOperator, GatheringOperator):
                 yield
 
     def _emit_results(self) -> bool:
-        if not self._given:
-            return True
-        given, self._given = joined(self._given), []
-        return self.output.emit(given)
+        return emit_gathered(self.output, self._given)

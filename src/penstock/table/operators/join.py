@@ -20,11 +20,12 @@ from penstock.api.timers import TimeDomain
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.join_side import JoinSide
 from penstock.table.operators.joined_inputs import JoinInput
 from penstock.table.operators.joined_sides import JoinedSides
@@ -132,10 +133,7 @@ class JoinOperator(JoinedSides):
                 yield
 
     def _emit_results(self) -> bool:
-        if not self._found:
-            return True
-        found, self._found = joined(self._found), []
-        return self.output.emit(found)
+        return emit_gathered(self.output, self._found)
 
     def _changes(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns | None:
         mine, other = self._sides[index], self._sides[1 - index]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from penstock.api.timers import TimeDomain
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.operators.gathering import GatheringOperator
+from penstock.table.operators.gathered_columns import emit_gathered
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -47,7 +48,4 @@ class TimedOperator(GatheringOperator):
         return self.or_maintenance(None if self.is_event_time else self.next_due())
 
     def _emit_results(self) -> bool:
-        if not self._due:
-            return True
-        found, self._due = joined(self._due), []
-        return self.output.emit(found)
+        return emit_gathered(self.output, self._due)

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.api.timers import TimeDomain
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.engine.runtime.chunks import ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns, joined
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.operators.gathering import GatheringOperator
 from penstock.engine.state.handles import Redistribution
 from penstock.engine.state.operator_state import NamedList
+from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.window_zones import local_progress, timer_of
 
 if TYPE_CHECKING:
@@ -94,7 +95,4 @@ class WindowedOperator(GatheringOperator):
         super().restore_lists([one for one in lists if one.name != PROGRESS])
 
     def _emit_results(self) -> bool:
-        if not self._batches:
-            return True
-        fired, self._batches = joined(self._batches), []
-        return self.output.emit(fired)
+        return emit_gathered(self.output, self._batches)
