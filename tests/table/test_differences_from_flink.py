@@ -33,7 +33,6 @@ ELSEWHERE = {
     "order within a bundle": "tests/table/test_mini_batch.py::test_each_key_gives_one_change_per_bundle",
     "joins of several tables": "tests/table/test_joins.py::test_several_inputs_in_one_join",
     "asynchronous lookups": "tests/table/test_joins.py::test_a_cache_asks_once_for_each_key",
-    "DOUBLE and FLOAT as keys": "tests/table/test_not_a_number.py::test_nan_is_no_key",
     "NaN in MIN, MAX and ORDER BY": "tests/table/test_not_a_number.py::test_nan_is_the_greatest_number_in_windows_too",
     "`LAST(v.c, 1) IS NULL` in MATCH_RECOGNIZE": (
         "tests/table/test_match_recognize.py::test_statements_of_flinks_tests"

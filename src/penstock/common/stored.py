@@ -33,6 +33,7 @@ MODULES = {
     "file-to-compact": "penstock.connectors.files.sink.compaction",
     "frame-batch-file": "penstock.hosts.spark.frames.batch_files",
     "frame-batches": "penstock.hosts.spark.frames.streaming_source",
+    "float-key": "penstock.common.values.exact_floats",
     "global-window": "penstock.api.windows.window",
     "http-batches-of-writer": "penstock.connectors.http.sink.writer",
     "http-dead-letters-of-writer": "penstock.connectors.http.sink.writer",

@@ -64,6 +64,19 @@ def test_a_row_of_python_is_found_by_what_it_shows() -> None:
     ]
 
 
+def test_zeros_of_both_signs_are_other_rows() -> None:
+    """One would go when the other is taken back."""
+    rows = [(1, -0.0), (1, 0.0), (1, [0.0]), (1, [-0.0]), 0.0, -0.0]
+    assert [place_of(rows, row) for row in [(1, 0.0), (1, -0.0), (1, [-0.0]), (1, [0.0]), -0.0, 0.0]] == [
+        1,
+        0,
+        3,
+        2,
+        5,
+        4,
+    ]
+
+
 def test_a_key_does_not_pay_for_rows_that_have_gone() -> None:
     """A row that is replaced again and again would otherwise be looked for among all the former ones."""
     side = JoinSide(TableColumns(NUMBERS), None)

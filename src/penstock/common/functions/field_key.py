@@ -10,6 +10,7 @@ from typing import Any
 from penstock.common.typeinfo import RowTypeInfo, TupleTypeInfo, TypeInformation
 from penstock.common.types import Row
 from penstock.common.types.record_fields import missing_field
+from penstock.common.values.exact_floats import exact
 
 
 class FieldKey:
@@ -17,16 +18,17 @@ class FieldKey:
 
     A record is a dict, a Row with field names, or an object with attributes. A dot is a part of a name, and a method is
     not a field. Raises TypeError for a record that lacks a field. Unlike a callable, it tells which fields make the
-    key, so columns can be partitioned by it.
+    key, so columns can be partitioned by it. `exact`: whether floats are compared bit by bit, as in tables.
     """
 
-    def __init__(self, fields: tuple[str, ...]) -> None:
+    def __init__(self, fields: tuple[str, ...], exact: bool = False) -> None:
         self.fields = fields
+        self.exact = exact
         self._kind: type | None = None
         self._get: Callable[[Any], Any] = attrgetter(*fields)
 
-    def __reduce__(self) -> tuple[type[FieldKey], tuple[tuple[str, ...]]]:
-        return FieldKey, (self.fields,)
+    def __reduce__(self) -> tuple[type[FieldKey], tuple[tuple[str, ...], bool]]:
+        return FieldKey, (self.fields, self.exact)
 
     def __call__(self, record: Any) -> Any:
         """Return the key of a record."""
@@ -35,9 +37,10 @@ class FieldKey:
             self._get = self._getter(record)
             self._kind = type(record)
         try:
-            return self._get(record)
+            key = self._get(record)
         except (LookupError, AttributeError, ValueError, TypeError) as error:
             raise self._missing(record) from error
+        return exact(key) if self.exact else key
 
     def _getter(self, record: Any) -> Callable[[Any], Any]:
         if type(record) is dict or isinstance(record, Row):
@@ -80,3 +83,8 @@ class FieldKey:
 
     def __repr__(self) -> str:
         return f"FieldKey({', '.join(map(repr, self.fields))})"
+
+
+def is_exact(select: Any) -> bool:
+    """Return whether a key selector compares floats bit by bit."""
+    return isinstance(select, FieldKey) and select.exact

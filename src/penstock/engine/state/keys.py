@@ -9,7 +9,7 @@ values might have different bytes.
     tag  what            bytes after it
     N    None            -
     I    integral        sign and length, then magnitude (bool, int, float with an integral value, IntEnum)
-    F    other float     8 bytes, IEEE 754 (a Decimal that equals a float: as the float)
+    F    other float     8 bytes, IEEE 754 (a Decimal that equals a float: as the float; a `FloatKey` of tables, too)
     Q    other Decimal   sign, exponent, digits without zeros at the end
     S B  str, bytes      length, UTF-8 or raw
     D    date            proleptic ordinal
@@ -37,6 +37,7 @@ from decimal import Decimal
 from typing import Any
 
 from penstock.common.types import Row, row_identity
+from penstock.common.values.exact_floats import FloatKey
 
 _LENGTH = struct.Struct(">I")
 _DOUBLE = struct.Struct(">d")
@@ -204,6 +205,7 @@ _ENCODERS: dict[type, Callable[[Any], bytes]] = {
     bool: _encode_int,
     int: _encode_int,
     float: _encode_float,
+    FloatKey: lambda key: b"F" + _DOUBLE.pack(key),
     Decimal: _encode_decimal,
     str: lambda key: _sized(b"S", key.encode("utf-8", "surrogatepass")),
     bytes: lambda key: _sized(b"B", key),

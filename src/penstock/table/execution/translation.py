@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from penstock.common.config_values import parse_duration
-from penstock.common.functions.field_key import FieldKey
 from penstock.common.job_client import JobClient
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
 from penstock.engine.plan.transformations import (
@@ -24,6 +23,7 @@ from penstock.table.operators.python_calls import PythonCall
 from penstock.table.operators.row_expressions import RowExpressions
 from penstock.table.operators.scalar_expressions import ScalarExpression
 from penstock.table.operators.table_columns import TableColumns, table_columns
+from penstock.table.operators.table_keys import selector_of
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.base import ExecNode
@@ -153,7 +153,7 @@ class Translation:
     def hashed(self, stream: Transformation, columns: TableColumns, keys: Sequence[int]) -> Transformation:
         """Distribute rows by key; without a key, send all to one subtask."""
         partitioner: Partitioner = (
-            HashPartitioner(FieldKey(tuple(columns.names[key] for key in keys))) if keys else GlobalPartitioner()
+            HashPartitioner(selector_of([columns.names[key] for key in keys])) if keys else GlobalPartitioner()
         )
         return PartitionTransformation(self.program.next_id(), stream, partitioner)
 

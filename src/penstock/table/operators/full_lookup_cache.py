@@ -14,6 +14,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.common.values.exact_floats import exact
 
 if TYPE_CHECKING:
     from penstock.table.connectors.lookup import Found, TableLookup
@@ -36,7 +37,7 @@ class FullLookupCache:
 
         if self._due_ms is None or self._now_ms() >= self._due_ms:
             self._load()
-        asked = zip(*map(python_values, keys.columns), strict=True)
+        asked = map(exact, zip(*map(python_values, keys.columns), strict=True))
         numbers = [self._numbers.get(key, ()) for key in asked]
         places = numpy.repeat(numpy.arange(len(numbers)), [len(some) for some in numbers])
         rows = numpy.array([number for some in numbers for number in some], numpy.int64)
@@ -46,7 +47,7 @@ class FullLookupCache:
         began_ms = self._now_ms()
         keys, self._rows = self._source.load()
         found: dict[tuple[Any, ...], list[int]] = defaultdict(list)
-        for number, key in enumerate(zip(*map(python_values, keys.columns), strict=True)):
+        for number, key in enumerate(map(exact, zip(*map(python_values, keys.columns), strict=True))):
             if None not in key:
                 found[key].append(number)
         self._numbers = dict(found)

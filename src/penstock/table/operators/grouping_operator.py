@@ -16,7 +16,6 @@ from penstock.table.operators.aggregates.numbers import Count
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.run_changes import RunChanges
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
-from penstock.table.operators.table_keys import key_column
 
 
 class Grouping(NamedTuple):
@@ -66,6 +65,6 @@ class GroupingOperator(KeyedTableOperator):
         if not len(changes):
             return None
         of_changes = pyarrow.array(places)
-        keys = [key_column(rows.batch.column(name)).take(of_changes) for name in self.key_names]
+        keys = [rows.batch.column(name).take(of_changes) for name in self.key_names]
         batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
         return Columns(batch, None, changes.kinds if changes.kinds.any() else None)

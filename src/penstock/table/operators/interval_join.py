@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import ProgramError
-from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.joined_fields import LEFT, RIGHT, JoinedField, JoinedFields
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.interval_join import ColumnIntervalJoinOperator, JoinInput
-from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.operators.interval_join import JoinSide
 from penstock.table.operators.held_watermarks import held_back
 from penstock.table.operators.table_columns import TableColumns, milliseconds_of
+from penstock.table.operators.table_keys import keys_of_chunk, selector_of
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Operator
@@ -43,7 +42,7 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
         ]
         super().__init__(
             name,
-            (FieldKey(inputs[0].key_fields), FieldKey(inputs[1].key_fields)),
+            (selector_of(inputs[0].key_fields), selector_of(inputs[1].key_fields)),
             lower=lower,
             upper=upper,
             fields=JoinedFields(tuple(fields)),
@@ -74,7 +73,7 @@ class IntervalJoinOperator(ColumnIntervalJoinOperator):
                 f"operator '{self.name}': the time {name!r} of a row is NULL: drop such rows by a condition"
             )
         timed: Any = Columns(chunk.batch, times, None)
-        return self.do(self._pairs(keys_in(self, timed, key_fields), timed, side, other), None)
+        return self.do(self._pairs(keys_of_chunk(self, timed, key_fields), timed, side, other), None)
 
 
 def _with_keys(chunk: Columns, key_fields: Sequence[str]) -> Columns:

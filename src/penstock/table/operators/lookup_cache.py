@@ -10,6 +10,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.common.values.exact_floats import exact
 from penstock.table.operators.full_lookup_cache import FullLookupCache
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class LookupCache:
         from penstock.table.connectors.lookup import Found
 
         now_ms, options = self._now_ms(), self._options
-        values = list(zip(*map(python_values, keys.columns), strict=True))
+        values = [exact(key) for key in zip(*map(python_values, keys.columns), strict=True)]
         found = [self._kept(key, now_ms) for key in values]
         missing = numpy.array([place for place, rows in enumerate(found) if rows is None], numpy.int64)
         if len(missing):

@@ -117,6 +117,6 @@ class LookupJoinOperator(PairingOperator):
 
 def _distinct(keys: pyarrow.RecordBatch) -> tuple[Any, Any]:
     """Return the number of each row's key, and the first row of each key."""
-    codes = keys_of(keys.columns).codes
+    codes = keys_of(keys.columns, exact=True).codes
     _, firsts, numbers = numpy.unique(codes, return_index=True, return_inverse=True)
     return numbers, firsts

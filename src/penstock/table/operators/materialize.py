@@ -22,7 +22,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.plain_objects import PlainObjects
-from penstock.table.operators.row_identity import place_of
+from penstock.table.operators.row_identity import are_equal, place_of
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.timed import TimedOperator
 
@@ -169,7 +169,7 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
                 )
             if not after and before:
                 changes.append((RowKind.DELETE, before[0]))
-            elif after and before[:1] != after[:1]:
+            elif after and not are_equal(before[:1], after[:1]):
                 changes.append((RowKind.UPDATE_AFTER if before else RowKind.INSERT, after[0]))
         self._waiting = {}
         self._forget(slots)

@@ -75,7 +75,7 @@ def group_numbers(columns: Sequence[pyarrow.Array], rows: int) -> Integers:
     if not columns:
         return numpy.zeros(rows, numpy.int64)
     if any(pyarrow.types.is_nested(column.type) for column in columns):
-        return keys_of(columns).codes
+        return keys_of(columns, exact=True).codes
     numbers, _ = _coded(columns[0])
     for column in columns[1:]:
         more, distinct = _coded(column)

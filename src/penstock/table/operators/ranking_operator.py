@@ -13,6 +13,7 @@ from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.ranking import Ranking
+from penstock.table.operators.row_identity import are_equal
 from penstock.table.operators.table_columns import TableColumns
 
 _INSERT, _BEFORE, _AFTER, _DELETE = (
@@ -102,7 +103,7 @@ class RankChanges:
             self._move(before, after, first)
             return
         for place, (former, now) in enumerate(zip(before, after, strict=True), first):
-            if former != now:
+            if not are_equal(former, now):
                 self._move([former], [now], place)
 
     def columns(self, rows: pyarrow.RecordBatch, given: TableColumns) -> Columns:

@@ -1,4 +1,4 @@
-"""The keys of rows of tables. Without columns of a key, all rows have one."""
+"""The keys of rows of tables, which are compared bit by bit. Without columns of a key, all rows have one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy
 import pyarrow
-from pyarrow import compute
 
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.keyed_input import keys_in
 from penstock.engine.runtime.columns.keys import row_keys, tuple_keys
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys, TupleKeys
@@ -20,12 +18,15 @@ from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, RowKeys
 
 def selector_of(keys: Sequence[str]) -> Callable[[Any], Any]:
     """Return the key selector of these columns."""
-    return FieldKey(tuple(keys)) if keys else _NoKey()
+    return FieldKey(tuple(keys), exact=True) if keys else _NoKey()
 
 
 def keys_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> RowKeys:
     """Return the key of each row. Raises UserFunctionError for values that Python has no objects for."""
-    return keys_in(operator, chunk, keys) if keys else _one_key(len(chunk))
+    try:
+        return keys_of_batch(chunk.batch, keys)
+    except RAISED as error:
+        raise operator.context.user_error(error, "key selector") from error
 
 
 def tuples_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> RowKeys | TupleKeys:
@@ -40,14 +41,7 @@ def tuples_of_chunk(operator: Operator, chunk: Columns, keys: Sequence[str]) -> 
 
 def keys_of_batch(batch: pyarrow.RecordBatch, keys: Sequence[str]) -> RowKeys:
     """Return the key of each row."""
-    return row_keys([batch.column(name) for name in keys]) if keys else _one_key(batch.num_rows)
-
-
-def key_column(column: pyarrow.Array) -> pyarrow.Array:
-    """Return the values of a key as those of all rows with an equal one: 0.0 and -0.0 are one key."""
-    if pyarrow.types.is_floating(column.type):
-        return compute.add(column, pyarrow.scalar(0.0, column.type))
-    return column
+    return row_keys([batch.column(name) for name in keys], exact=True) if keys else _one_key(batch.num_rows)
 
 
 def columns_of_keys(keys: Integers | list[Any], kinds: Sequence[pyarrow.DataType]) -> list[pyarrow.Array]:

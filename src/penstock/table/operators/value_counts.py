@@ -56,7 +56,7 @@ class ValueCounts(StateArray):
 
     def entries_of(self, slots: Integers, values: Sequence[pyarrow.Array]) -> Integers:
         """Return the entry of each row's slot and value. `values`: without NULL."""
-        return self._entries_of(slots, row_keys([plain(one) for one in values]))
+        return self._entries_of(slots, row_keys([plain(one) for one in values], exact=True))
 
     def add(self, entries: Integers, numbers: Integers, column: int = 0) -> Integers:
         """Add to the counts of entries. Return for each row 1 if its value comes, -1 if it goes, else 0."""

@@ -10,6 +10,7 @@ import pyarrow
 from penstock.api.windows.assigner import no_timestamp
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
+from penstock.common.functions.field_key import is_exact
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
@@ -36,7 +37,8 @@ def event_times(operator: Operator, chunk: Columns) -> Integers:
 def keys_in(operator: Operator, chunk: Columns, key_fields: Sequence[str]) -> RowKeys:
     """Return the keys of the rows. Raises UserFunctionError for values that Python has no objects for."""
     try:
-        return row_keys([chunk.batch.column(field) for field in key_fields])
+        columns = [chunk.batch.column(field) for field in key_fields]
+        return row_keys(columns, exact=is_exact(getattr(operator, "key_selector", None)))
     except RAISED as error:
         raise operator.context.user_error(error, "key selector") from error
 

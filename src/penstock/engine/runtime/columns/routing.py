@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 import pyarrow
 
+from penstock.common.values.exact_floats import exact as exact_value
 from penstock.engine.runtime.columns.accumulator import ColumnAccumulator
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.few_rows import FEW_ROWS, FewRows
@@ -22,10 +23,14 @@ _FEW = 64
 
 
 class KeyRoutes:
-    """Finds the subtask of each row, by the fields that make its key: the subtask that has the key in rows."""
+    """Finds the subtask of each row, by the fields that make its key: the subtask that has the key in rows.
 
-    def __init__(self, fields: Sequence[str], key_groups: KeyGroups, parallelism: int) -> None:
+    `exact`: whether floats are compared bit by bit, as in tables.
+    """
+
+    def __init__(self, fields: Sequence[str], key_groups: KeyGroups, parallelism: int, *, exact: bool = False) -> None:
         self._fields = fields
+        self._exact = exact
         self._key_groups = key_groups
         groups = key_groups.max_parallelism
         self._subtasks: Integers = subtask_of(numpy.arange(groups), groups, parallelism)
@@ -48,6 +53,8 @@ class KeyRoutes:
             self._places = list(map(columns.schema.get_field_index, self._fields))
         lists = columns.lists
         parts = [lists[place] for place in self._places]
+        if self._exact:
+            parts = [list(map(exact_value, part)) for part in parts]
         # Values of lists are keys as they are.
         keys = parts[0] if len(parts) == 1 else zip(*parts, strict=True)
         groups = map(self._key_groups.__getitem__, keys)
@@ -64,9 +71,9 @@ class KeyRoutes:
         """Return the subtask of each row. Raises KeyTypeError if a value can't be a key."""
         columns = [batch.column(field) for field in self._fields]
         if len(columns) > 1 and batch.num_rows > _FEW:
-            groups = groups_of_tuples(columns, self._key_groups.max_parallelism)
+            groups = groups_of_tuples(columns, self._key_groups.max_parallelism, exact=self._exact)
         else:
-            groups = self._groups_of(row_keys(columns))
+            groups = self._groups_of(row_keys(columns, exact=self._exact))
         subtasks: Integers = self._subtasks[groups]
         return subtasks
 

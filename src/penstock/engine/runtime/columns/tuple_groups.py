@@ -24,18 +24,18 @@ _BYTES_OF_CODE = 4
 _ALL = 0xFFFFFFFF
 
 
-def groups_of_tuples(columns: Sequence[pyarrow.Array], max_parallelism: int) -> Integers:
-    """Return the key group of each row. Raises KeyTypeError if a value can't be a key."""
+def groups_of_tuples(columns: Sequence[pyarrow.Array], max_parallelism: int, *, exact: bool = False) -> Integers:
+    """Return the key group of each row. Raises KeyTypeError if a value can't be a key. `exact`: see `keys.py`."""
     # What an encoded tuple begins with: that of no part has nothing else, but for the number of parts at its end.
     empty = encode_key(())
     beginning = empty[:-1] + bytes([len(columns)])
     codes = numpy.full(len(columns[0]), zlib.crc32(beginning), numpy.uint32)
     for column in columns:
-        codes = _appended(codes, *_codes_of(column))
+        codes = _appended(codes, *_codes_of(column, exact))
     return groups_of_codes(codes, max_parallelism)
 
 
-def _codes_of(column: pyarrow.Array) -> tuple[Any, Integers]:
+def _codes_of(column: pyarrow.Array, exact: bool = False) -> tuple[Any, Integers]:
     """Return the CRC of each value's encoding, and its length."""
     if column.null_count and _has_codes(column.type):
         return _with_nulls(column)
@@ -46,7 +46,7 @@ def _codes_of(column: pyarrow.Array) -> tuple[Any, Integers]:
         codes, lengths = codes_of_texts(encoded.dictionary)
         places = encoded.indices.to_numpy()
         return codes[places], lengths[places]
-    values, places = coded_keys(column)
+    values, places = coded_keys(column, exact=exact)
     keys = [encode_key(value) for value in values]
     codes = numpy.array([zlib.crc32(one) for one in keys], numpy.uint32)
     return codes[places], numpy.array([len(one) for one in keys], numpy.int64)[places]

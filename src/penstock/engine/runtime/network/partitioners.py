@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.common.functions.field_key import FieldKey
+from penstock.common.functions.field_key import FieldKey, is_exact
 from penstock.common.functions.quick_selectors import quick_selector
 from penstock.common.functions.user_calls import results_of
 from penstock.common.types.whole_numbers import as_int
@@ -25,6 +25,7 @@ from penstock.engine.state.keys import encode_key
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
     from penstock.engine.runtime.columns.chunk import Columns
+    from penstock.engine.runtime.columns.routing import KeyRoutes
 
 
 class Accumulator(OutputChannel):
@@ -270,9 +271,7 @@ class HashPartitioner(Partitioner):
         return bool(self.fields) and all(map(columns.has_keys, self.fields))
 
     def setup_columns(self, edge: EdgeInfo, key_groups: KeyGroups) -> None:
-        from penstock.engine.runtime.columns.routing import KeyRoutes
-
-        self._column_routes = KeyRoutes(edge.key_fields, key_groups, edge.target_parallelism)
+        self._column_routes = self._routes_of(edge, key_groups)
 
     def distribute_columns(self, chunk: Columns) -> None:
         self._column_routes.divide(chunk, self.channels)
@@ -281,10 +280,13 @@ class HashPartitioner(Partitioner):
         self._column_routes.subtasks(record.batch)
 
     def part_of_columns(self, columns: Columns, subtask: int, edge: EdgeInfo, key_groups: KeyGroups) -> Columns:
+        return columns.filtered(self._routes_of(edge, key_groups).subtasks(columns.batch) == subtask)
+
+    def _routes_of(self, edge: EdgeInfo, key_groups: KeyGroups) -> KeyRoutes:
         from penstock.engine.runtime.columns.routing import KeyRoutes
 
-        routes = KeyRoutes(edge.key_fields, key_groups, edge.target_parallelism)
-        return columns.filtered(routes.subtasks(columns.batch) == subtask)
+        exact = is_exact(self.key_selector)
+        return KeyRoutes(edge.key_fields, key_groups, edge.target_parallelism, exact=exact)
 
     def setup_groups(self, accumulator_of: Callable[[int], Accumulator], key_groups: KeyGroups) -> None:
         self._appends = _Routes(lambda key: accumulator_of(key_groups[key]).append_value, self._cached_keys_max)

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.common.values.exact_floats import exact
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
@@ -193,7 +194,7 @@ class SquaredDeviations(ObjectAggregate):
 class Collect(ObjectAggregate):
     """COLLECT: a multiset. Its state has each value, and how often it is there, by a key that is equal for equal ones.
 
-    The key is the value itself, if Python finds it by that, otherwise its text: of lists, rows and NaN.
+    The key is the value itself, if Python finds it by that, otherwise its text: of lists, rows, NaN and -0.0.
     """
 
     def create(self) -> Any:
@@ -211,7 +212,7 @@ class Collect(ObjectAggregate):
         return state
 
     def _changed(self, state: Any, value: Any, by: int) -> Any:
-        is_key = not isinstance(value, (list, dict)) and value == value
+        is_key = not isinstance(value, (list, dict)) and exact(value) is value
         key = value if is_key else repr(value).encode()
         one = state.get(key, 0)
         count = (one[1] if isinstance(one, tuple) else one) + by

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.common.columns.to_values import python_values
+from penstock.common.functions.field_key import FieldKey
 from penstock.engine.runtime.columns.keys import keys_of
 from penstock.engine.runtime.columns.routing import KeyRoutes
 from penstock.engine.state.container_keys import as_key
@@ -68,6 +69,24 @@ def test_a_row_has_the_group_of_the_same_python_key(kind: pa.DataType, values: l
     if not pa.types.is_float32(kind):
         assert subtasks_of([column]) == groups_of_objects(values)
     assert [found.keys[code] for code in found.codes] == python_values(column)
+
+
+@pytest.mark.parametrize("rows", [1, 20, 200])
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32(), pa.list_(pa.float64())])
+def test_exact_keys_are_those_of_rows(rows: int, kind: pa.DataType) -> None:
+    """Of tables, whose floats are keys by their bits: of one column and several, many rows, few rows, and as lists."""
+    floats: list[Any] = [0.0, -0.0, math.nan, 1.5, None] * rows
+    column = pa.array([[one] for one in floats] if pa.types.is_list(kind) else floats, kind)
+    numbers = pa.array(range(len(floats)))
+    select = FieldKey(("f", "n"), exact=True)
+    keys = [select({"f": f, "n": n}) for f, n in zip(python_values(column), python_values(numbers), strict=True)]
+    groups = KeyGroups(MAX_PARALLELISM)
+    for fields, expected in (
+        (["f"], [groups[as_key(key[0])] for key in keys]),
+        (["f", "n"], [groups[as_key(key)] for key in keys]),
+    ):
+        routes = KeyRoutes(fields, KeyGroups(MAX_PARALLELISM), MAX_PARALLELISM, exact=True)
+        assert routes.subtasks(pa.record_batch([column, numbers], ["f", "n"])).tolist() == expected
 
 
 @given(

@@ -191,6 +191,18 @@ def test_lists_come_to_the_subtasks_of_their_keys(fields: list[str], parallelism
             assert_same(one.take(), other.take())
 
 
+@pytest.mark.parametrize("fields", [["f"], ["f", "n"]])
+def test_exact_keys_of_lists_are_those_of_columns(fields: list[str]) -> None:
+    """A NaN of a few rows would be refused, and -0.0 go where 0.0 goes."""
+    batch = pyarrow.record_batch({"f": [0.0, -0.0, math.nan, None, -math.nan, 1.5] * 4, "n": list(range(6)) * 4})
+    routes = KeyRoutes(fields, KeyGroups(128), 64, exact=True)
+    found, expected = ([ColumnAccumulator(target) for target in range(64)] for _ in range(2))
+    routes.divide(few_of(Columns(batch)), found)
+    routes.divide(Columns(batch), expected)
+    assert [one.waiting for one in found] == [one.waiting for one in expected]
+    assert len([one for one in found if one.waiting]) > len(fields) + 2
+
+
 @pytest.mark.parametrize("fields", [["n"], ["whole"], ["text"], ["flag"], ["unsigned"], ["small", "text"]])
 def test_keys_of_lists_are_those_of_columns(fields: list[str]) -> None:
     """A key would have two states."""
