@@ -94,6 +94,13 @@ def test_each_key_gives_one_change_per_bundle(size: int) -> None:
     assert Counter(found) == expected
 
 
+def test_options_are_read_in_any_case() -> None:
+    """Flink's planner takes TRUE for true: an operator that did not would emit the changes of each row."""
+    tables = Tables({**mini_batch(100, "one phase"), "table.exec.mini-batch.enabled": "TRUE"}, parallelism=1)
+    tables.create("t", "k STRING, n INT", inserts([("a", 1), ("a", 2), ("a", 3)]))
+    assert tables.insert("o", "k STRING, s INT", "SELECT k, SUM(n) FROM t GROUP BY k") == [("+I", ("a", 6))]
+
+
 def test_a_bundle_that_is_not_full_ends_in_time() -> None:
     """Rows do not wait for others that may never come: the assigner's interval, and the end, end the bundle."""
     program = of_halves(["+I[1]", "+I[2]"], ["+I[5]"], mini_batch(1000), ["+I[3]", "-U[3]", "+U[8]"])

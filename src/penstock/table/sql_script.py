@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from penstock.common.job_client import JobClient
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.planner.statements import Statement, split_statements
+from penstock.table.query_options import RESULT_MODE, value_of
 from penstock.table.result_printer import ResultMode, print_rows
 from penstock.table.table_environment import TableEnvironment
 from penstock.table.table_result import ResultKind
 
-_RESULT_MODE = "sql-client.execution.result-mode"
-_MODES = {"table": ResultMode.TABLE, "changelog": ResultMode.CHANGELOG, "tableau": ResultMode.CHANGELOG}
+_MODES = {"TABLE": ResultMode.TABLE, "CHANGELOG": ResultMode.CHANGELOG, "TABLEAU": ResultMode.CHANGELOG}
 """Flink's modes; its tableau prints a changelog."""
 _ENDS = ("QUIT", "EXIT")
 _SET_OF_CLIENTS = re.compile(r"(\s*)BEGIN\s+STATEMENT\s+SET\s*;", re.IGNORECASE)
@@ -78,9 +78,7 @@ class SqlScript:
         if client is not None and not result.is_changelog:
             self._announce(f"job {client.get_job_id()} runs: {short}")
             return
-        mode = self._mode or _MODES.get(self._environment.get_config().get(_RESULT_MODE, "table").lower())
-        if mode is None:
-            raise SqlError(f"{_RESULT_MODE} must be table, changelog or tableau")
+        mode = self._mode or _MODES[value_of(self._environment.get_config().to_dict(), RESULT_MODE)]
         if result.get_result_kind() is ResultKind.SUCCESS:
             if mode is not ResultMode.JSON:
                 print("OK")

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.common.configuration import Configuration
-
-_ZONE = "table.local-time-zone"
+from penstock.table.query_options import ZONE, value_of
 
 
 class TableConfig:
@@ -35,11 +34,11 @@ class TableConfig:
 
     def get_local_timezone(self) -> str:
         """Return the session's time zone: of TIMESTAMP_LTZ, and of what is between it and TIMESTAMP."""
-        return str(self.get(_ZONE, "UTC"))
+        return str(value_of(self.to_dict(), ZONE))
 
     def set_local_timezone(self, timezone_id: str) -> None:
         """Set the session's time zone by its name: `Europe/Berlin`, `UTC+8`."""
-        self.set(_ZONE, timezone_id)
+        self.set(ZONE.key, timezone_id)
 
     def reset(self, initial: Mapping[str, str], key: str | None = None) -> None:
         """Bring back the value that an option has in `initial`; without a key those of all options. Not in PyFlink."""

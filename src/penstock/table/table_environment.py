@@ -16,6 +16,7 @@ from penstock.table.composing.catalog_methods import CatalogMethods
 from penstock.table.composing.table_makers import TableMakers
 from penstock.table.environment_settings import EnvironmentSettings
 from penstock.table.logical_types import STRING, LogicalType
+from penstock.table.query_options import ZONE
 from penstock.table.table_config import TableConfig
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         return self._planner
 
     def _planner_options(self) -> dict[str, str]:
-        options = {"table.local-time-zone": "UTC", **self._config.to_dict()}
+        options = {ZONE.key: ZONE.default, **self._config.to_dict()}
         return {key: value for key, value in options.items() if key == _MODE or not key.startswith(_JOB_OPTIONS)}
 
     def _read_options(self, planner: Planner, stmt: str) -> None:

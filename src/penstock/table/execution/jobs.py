@@ -18,12 +18,13 @@ from penstock.service.client.start_point import restored_manifest
 from penstock.table.environment_settings import EnvironmentSettings
 from penstock.table.execution.plan_of_job import check_origin, packed_plan, restored_plan
 from penstock.table.execution.row_values import row_reader
-from penstock.table.execution.translation import ZONE, Translation
+from penstock.table.execution.translation import Translation
 from penstock.table.logical_types import BIGINT, LogicalType
 from penstock.table.operators.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.planner import Planner
+from penstock.table.query_options import DML_SYNC, RUNTIME_MODE, ZONE, value_of
 from penstock.table.table_config import TableConfig
 from penstock.table.table_result import ResultKind, TableResult
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _AFFECTED_UNKNOWN = -1
 """The number of rows that a streaming insertion says it has affected, as in Flink."""
-_DML_SYNC = "table.dml-sync"
 
 
 def start(
@@ -68,7 +68,7 @@ def start(
         result = TableResult(
             ResultKind.SUCCESS_WITH_CONTENT, names, [BIGINT] * len(names), lambda: _Affected(affected), client=client
         )
-        if options.get(_DML_SYNC, "false").lower() == "true":
+        if value_of(options, DML_SYNC):
             result.wait()
         return result
     row_type = result_row(plan)
@@ -80,7 +80,7 @@ def start(
         lambda: rows,
         client=client,
         is_changelog=True,
-        zone=options.get(ZONE, "UTC"),
+        zone=value_of(options, ZONE),
     )
 
 
@@ -177,7 +177,7 @@ def _is_of_job(key: str) -> bool:
 
 
 def _check_mode(settings: EnvironmentSettings, options: dict[str, str]) -> None:
-    is_batch = options.get("execution.runtime-mode", "").upper() == "BATCH"
+    is_batch = value_of(options, RUNTIME_MODE) == "BATCH"
     if is_batch or not settings.is_streaming_mode():
         raise SqlError(
             "queries in BATCH mode are not supported: use EnvironmentSettings.in_streaming_mode(), in which bounded "

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Protocol, TypeVar
 
+from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import parse_duration
 from penstock.common.job_client import JobClient
 from penstock.engine.jobmaster.results.result_sinks import ResultSink
@@ -29,8 +30,9 @@ from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
+from penstock.table.query_options import ZONE, value_of
 
-ZONE = "table.local-time-zone"
+T = TypeVar("T")
 _WATERMARK_INTERVAL_MS = 200
 _CURRENT_WATERMARK = '"$CURRENT_WATERMARK$1"'
 
@@ -110,13 +112,11 @@ class Translation:
 
     def expressions(self, *expressions: AnyRexNode) -> RowExpressions:
         """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
-        zone = self.options.get(ZONE, "UTC")
-        return RowExpressions(expressions, zone=zone, functions=self.functions, sql=self._current)
+        return RowExpressions(expressions, zone=self.zone, functions=self.functions, sql=self._current)
 
     def scalar(self, expression: AnyRexNode, types: Sequence[LogicalType]) -> ScalarExpression:
         """Return an expression over the values of one row. Raises what `expressions` does."""
-        zone = self.options.get(ZONE, "UTC")
-        return ScalarExpression(expression, types, zone=zone, functions=self.functions, sql=self._current)
+        return ScalarExpression(expression, types, zone=self.zone, functions=self.functions, sql=self._current)
 
     def operator(
         self,
@@ -163,13 +163,18 @@ class Translation:
         return parse_duration(found) or None
 
     @property
+    def zone(self) -> str:
+        """The session's time zone."""
+        return value_of(self.options, ZONE)
+
+    @property
     def reads_watermark(self) -> bool:
         """Whether an expression of the query reads the watermark."""
         return _CURRENT_WATERMARK in self.plan.text
 
     def window_zone(self, time: LogicalType) -> str | None:
         """Return the zone in whose local times windows begin and end; None: in times as they are."""
-        zone = self.options.get(ZONE, "UTC")
+        zone = self.zone
         return None if time.root != "TIMESTAMP_LTZ" or zone in ("UTC", "Z", "Etc/UTC", "GMT") else zone
 
     def unsupported(self, what: str) -> UnsupportedPlanError:
@@ -208,6 +213,6 @@ def _shown(node: ExecNode) -> str:
     return f"the node {_kind(node)!r} of the plan ({node.description})"
 
 
-def setting(node: ExecNode, key: str, default: Any = None) -> Any:
-    """Return an option that the node depends on, as it was when it was planned."""
-    return node.configuration.get(key, default)
+def setting(node: ExecNode, wanted: ConfigOption[T]) -> T:
+    """Return an option that the node depends on, as it was when it was planned. Raises SqlError."""
+    return value_of(node.configuration, wanted)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from penstock.table.planner.errors import SqlError
+from penstock.table.query_options import FORCE_RECOMPILE
 
-FORCE_RECOMPILE = "table.plan.force-recompile"
 _BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _PLAN = re.compile(
     rf"{_BLANK}*(?P<verbs>COMPILE{_BLANK}+AND{_BLANK}+EXECUTE|COMPILE|EXECUTE){_BLANK}+PLAN{_BLANK}+"
@@ -47,7 +47,7 @@ class PlanStatement(NamedTuple):
             return None
         if not self.may_exist:
             raise SqlError(
-                f"the plan {self.file} exists. Remove it, add IF NOT EXISTS, or set {FORCE_RECOMPILE} to true"
+                f"the plan {self.file} exists. Remove it, add IF NOT EXISTS, or set {FORCE_RECOMPILE.key} to true"
             )
         return self.file.read_text(encoding="utf-8")
 

@@ -19,13 +19,14 @@ from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.kept_planner import KeptPlanners
-from penstock.table.planner.plan_files import FORCE_RECOMPILE, PlanStatement, plan_statement
+from penstock.table.planner.plan_files import PlanStatement, plan_statement
 from penstock.table.planner.plan_text import plan_text
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
 from penstock.table.planner.secret_options import SecretOptions
 from penstock.table.planner.statements import ExplainDetail, check_statement
+from penstock.table.query_options import FORCE_RECOMPILE, value_of
 
 _OF_PYFLINK = "The dependency of 'flink-python' is not present"
 _ids = itertools.count(1)
@@ -101,7 +102,7 @@ class Planner:
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
 
     def _plan_of_file(self, statement: PlanStatement) -> StatementResult:
-        force = statement.statement is not None and (FORCE_RECOMPILE, "true") in self.execute("SET").rows
+        force = statement.statement is not None and value_of(dict(self.execute("SET").rows), FORCE_RECOMPILE)
         text = statement.existing(force=force)
         if text is None:
             assert statement.statement is not None

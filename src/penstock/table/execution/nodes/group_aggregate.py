@@ -27,8 +27,7 @@ from penstock.table.planner.nodes.aggregate_nodes import (
     LocalGroupAggregate,
 )
 from penstock.table.planner.nodes.base import ExecNode
-
-_MINI_BATCH, _SIZE = "table.exec.mini-batch.enabled", "table.exec.mini-batch.size"
+from penstock.table.query_options import MINI_BATCH, MINI_BATCH_SIZE
 
 
 @translates(GroupAggregate)
@@ -41,7 +40,7 @@ def group_aggregate(translation: Translation, node: GroupAggregate, inputs: Sequ
     grouping = Grouping(calls, update_before=node.generate_update_before, retracts=node.need_retraction)
     given, ttl_ms = translation.columns(node), translation.ttl_ms(node)
     operator: Operator
-    if setting(node, _MINI_BATCH) == "true":
+    if setting(node, MINI_BATCH):
         operator = BundledGroupAggregateOperator(
             "GroupAggregate",
             keys,
@@ -164,9 +163,10 @@ def _global_behind(translation: Translation, node: ExecNode) -> GlobalGroupAggre
 
 def _bundle_size(translation: Translation, node: ExecNode) -> int:
     """Return how many rows a bundle has at most."""
-    size = int(setting(node, _SIZE, -1))
+    size = setting(node, MINI_BATCH_SIZE)
     if size <= 0:
         raise translation.unsupported(
-            f"{_MINI_BATCH} needs the number of rows of a bundle: set {_SIZE} to a number above 0, such as 5000"
+            f"{MINI_BATCH.key} needs the number of rows of a bundle: set {MINI_BATCH_SIZE.key} to a number above 0, "
+            "such as 5000"
         )
     return size

@@ -14,7 +14,7 @@ from penstock.table.execution.nodes.scan import with_secrets
 from penstock.table.execution.pushed_down import PushedDown, pushed_down
 from penstock.table.execution.registry import translates
 from penstock.table.execution.rex_terms import all_of
-from penstock.table.execution.translation import ZONE, Translation
+from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.operators.lookup_join import Lookup, LookupJoinOperator
 from penstock.table.operators.lookup_memory import LookupMemoryOperator
@@ -79,7 +79,7 @@ def _source(
     fields = [pyarrow.field(path[0], arrow_type(kind)) for path, kind in zip(paths, types, strict=True)]
     keys = TableColumns(pyarrow.schema([fields[place] for place in node.lookup_keys]))
     of_metadata = {key: METADATA + key for key in pushed.metadata}
-    zone = translation.options.get(ZONE, "UTC")
+    zone = translation.zone
     request = LookupRequest(table, keys, TableColumns(pyarrow.schema(fields)), metadata=of_metadata, zone=zone)
     source = connector_of(table).lookup(request)
     retry = node.retry_options

@@ -15,7 +15,7 @@ from penstock.table.execution.pruning import fields_read, pruned
 from penstock.table.execution.pushed_down import PushedDown, pushed_down
 from penstock.table.execution.registry import translates
 from penstock.table.execution.split_watermarks import idle_timeout_ms, is_on_event, split_watermarks
-from penstock.table.execution.translation import ZONE, Translation
+from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.operators.calc import CalcOperator
 from penstock.table.operators.scan import Path, ScanOperator
@@ -39,7 +39,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
         schema,
         whole=whole,
         metadata={key: kind for key, (_, kind) in pushed.metadata.items()},
-        zone=translation.options.get(ZONE, "UTC"),
+        zone=translation.zone,
     )
     found = connector_of(table).scan(request)
     if pushed.of_source and not found.has_watermarks:

@@ -15,15 +15,13 @@ from penstock.engine.runtime.operators.sink import CollectOperator, SinkOperator
 from penstock.table.connectors.table_connector import SinkRequest, TableConnector, TableSink, connector_of
 from penstock.table.execution.nodes.scan import with_secrets
 from penstock.table.execution.registry import translates
-from penstock.table.execution.translation import ZONE, Translation, setting
+from penstock.table.execution.translation import Translation, setting
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.constraints import Constraint, ConstraintOperator
 from penstock.table.operators.materialize import DEDUPLICATE, FAIL, NOTHING, MaterializeOperator
 from penstock.table.operators.nested_constraints import (
-    ERROR,
     IGNORE,
     ROWS_AND_COLLECTIONS,
-    ROWS_ONLY,
     TRIM_PAD,
     NestedConstraint,
     constrained,
@@ -46,11 +44,7 @@ from penstock.table.planner.nodes.tables import (
     TargetColumnWriting,
     WritingMetadata,
 )
-
-_NESTED = "table.exec.sink.nested-constraint-enforcer"
-_ROWTIME = "table.exec.sink.rowtime-inserter"
-_NOT_NULL, _LENGTH = "table.exec.sink.not-null-enforcer", "table.exec.sink.type-length-enforcer"
-_DROP, _ENABLED, _DISABLED = "DROP", "ENABLED", "DISABLED"
+from penstock.table.query_options import LENGTH_ENFORCER, NESTED_ENFORCER, NOT_NULL_ENFORCER, ROWTIME_INSERTER, value_of
 
 
 @translates(Sink, Sink1)
@@ -83,7 +77,7 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
             columns,
             row_type=row_type,
             kinds=node.input_changelog_mode,
-            zone=translation.options.get(ZONE, "UTC"),
+            zone=translation.zone,
             metadata=written.metadata,
             partition=written.partition,
             overwrites=written.overwrites,
@@ -131,8 +125,7 @@ def physical_row(table: ResolvedTable) -> LogicalType:
 def _constrained(
     translation: Translation, node: Sink, stream: Transformation, columns: TableColumns, row_type: LogicalType
 ) -> Transformation:
-    lengths = _choice(_LENGTH, setting(node, _LENGTH, IGNORE), (IGNORE, TRIM_PAD, ERROR))
-    where = _choice(_NESTED, translation.options.get(_NESTED, IGNORE), (IGNORE, ROWS_ONLY, ROWS_AND_COLLECTIONS))
+    lengths, where = setting(node, LENGTH_ENFORCER), value_of(translation.options, NESTED_ENFORCER)
     found = []
     for name, one in zip(columns.names, row_type.children, strict=True):
         nested = None
@@ -140,7 +133,7 @@ def _constrained(
             if lengths == TRIM_PAD and where == ROWS_AND_COLLECTIONS and has_limited_elements(one):
                 raise SqlError(
                     "Trimming and/or padding is not supported if constraint checking is enabled on types nested in "
-                    f"collections. Set {_NESTED} to ROWS, or {_LENGTH} to ERROR"
+                    f"collections. Set {NESTED_ENFORCER.key} to ROWS, or {LENGTH_ENFORCER.key} to ERROR"
                 )
             nested = NestedConstraint(name, one, lengths=lengths, where=where)
         if nested is not None or not one.nullable or (lengths != IGNORE and is_limited(one)):
@@ -150,19 +143,11 @@ def _constrained(
     operator = ConstraintOperator(
         columns,
         found,
-        drops=_choice(_NOT_NULL, setting(node, _NOT_NULL, ERROR), (ERROR, _DROP)) == _DROP,
+        drops=setting(node, NOT_NULL_ENFORCER) == "DROP",
         lengths=lengths,
         table=node.dynamic_table_sink.table.identifier,
     )
     return translation.operator(node, operator, [stream], role="constraints")
-
-
-def _choice(key: str, value: str, choices: Sequence[str]) -> str:
-    """Return the value of an option. Raises SqlError if it is not a choice: it would be taken for another one."""
-    found = value.upper().replace("-", "_")
-    if found not in choices:
-        raise SqlError(f"{key} is {value!r}: expected one of {', '.join(choices)}")
-    return found
 
 
 def _materialized(
@@ -195,7 +180,7 @@ def _timed(translation: Translation, node: Sink, stream: Transformation, columns
     (origin,) = translation.plan.inputs_of(node)
     times = origin.output_type.field_time_attributes
     places = [place for place, one in enumerate(times) if one == ROWTIME and place < len(columns.names)]
-    if not places or _choice(_ROWTIME, setting(node, _ROWTIME, _ENABLED), (_ENABLED, _DISABLED)) == _DISABLED:
+    if not places or setting(node, ROWTIME_INSERTER) == "DISABLED":
         return stream
     if len(places) > 1:
         names = ", ".join(columns.names[place] for place in places)

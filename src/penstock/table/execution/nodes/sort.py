@@ -13,8 +13,7 @@ from penstock.table.operators.end_sort import EndSortOperator
 from penstock.table.operators.temporal_sort import TemporalSortOperator
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.nodes.row_nodes import Sort, TemporalSort
-
-_SORTS_AT_END = "__table.exec.sort.non-temporal.enabled__"
+from penstock.table.query_options import SORT_AT_END, value_of
 
 
 @translates(TemporalSort)
@@ -34,7 +33,7 @@ def temporal_sort(translation: Translation, node: TemporalSort, inputs: Sequence
 @translates(Sort)
 def sort(translation: Translation, node: Sort, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a Sort. Without an internal option Flink refuses it: an input without end would never give a row."""
-    if translation.options.get(_SORTS_AT_END) != "true":
+    if not value_of(translation.options, SORT_AT_END):
         raise translation.unsupported(
             "Sort on a non-time-attribute field is not supported: add LIMIT, or sort by a time attribute, ascending"
         )

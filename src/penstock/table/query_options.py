@@ -1,0 +1,59 @@
+"""The options of SQL that are read where a statement is executed, parsed as Flink parses them.
+
+A value is text, in a plan too: `TRUE` is true, and `trim-pad` is TRIM_PAD. The planner reads all other options itself.
+Source: Flink docs, "Configuration" of the Table API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from penstock.common.config_options import ConfigOption, option
+from penstock.common.config_values import BooleanType, IntegerType, TextType, ValueType
+from penstock.table.planner.errors import SqlError
+
+T = TypeVar("T")
+
+
+class OneOf(ValueType[str]):
+    """A word of several, in any case, with `-` or `_`."""
+
+    def __init__(self, *choices: str) -> None:
+        self._choices: Sequence[str] = choices
+        self.name = f"one of {', '.join(choices)}"
+
+    def parse(self, text: str) -> str:
+        """Return the word as it is declared."""
+        found = text.strip().upper().replace("-", "_")
+        if found not in self._choices:
+            raise ValueError(f"got {text!r}")
+        return found
+
+
+MINI_BATCH = option("table.exec.mini-batch.enabled", BooleanType(), False)
+MINI_BATCH_SIZE = option("table.exec.mini-batch.size", IntegerType(64), -1)
+NOT_NULL_ENFORCER = option("table.exec.sink.not-null-enforcer", OneOf("ERROR", "DROP"), "ERROR")
+LENGTH_ENFORCER = option("table.exec.sink.type-length-enforcer", OneOf("IGNORE", "TRIM_PAD", "ERROR"), "IGNORE")
+NESTED_ENFORCER = option(
+    "table.exec.sink.nested-constraint-enforcer", OneOf("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS"), "IGNORE"
+)
+ROWTIME_INSERTER = option("table.exec.sink.rowtime-inserter", OneOf("ENABLED", "DISABLED"), "ENABLED")
+SORT_AT_END = option("__table.exec.sort.non-temporal.enabled__", BooleanType(), False)
+"""An internal option of Flink's tests."""
+ZONE = option("table.local-time-zone", TextType(), "UTC")
+DML_SYNC = option("table.dml-sync", BooleanType(), False)
+FORCE_RECOMPILE = option("table.plan.force-recompile", BooleanType(), False)
+RESULT_MODE = option("sql-client.execution.result-mode", OneOf("TABLE", "CHANGELOG", "TABLEAU"), "TABLE")
+RUNTIME_MODE = option("execution.runtime-mode", OneOf("STREAMING", "BATCH", "AUTOMATIC"), "STREAMING")
+
+
+def value_of(options: Mapping[str, Any], wanted: ConfigOption[T]) -> T:
+    """Return the value of an option, or its default. Raises SqlError if it has another type."""
+    given = options.get(wanted.key)
+    if given is None:
+        return wanted.default
+    try:
+        return wanted.value_type.parse(str(given))
+    except ValueError:
+        raise SqlError(f"{wanted.key} is {given!r}: expected {wanted.value_type.name}") from None
