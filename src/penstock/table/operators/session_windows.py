@@ -8,25 +8,30 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import pyarrow
 
 from penstock.common.functions.user_calls import RAISED
+from penstock.common.time.earliest import earliest
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
-from penstock.engine.state.arrays.array_table import ArrayTable
-from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
+from penstock.engine.state.arrays.key_index import MISSING
+from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, Mask, RowKeys, keys_of_values
 from penstock.table.operators.aggregate_calls import signs_of
 from penstock.table.operators.aggregated_windows import AggregatedWindowsOperator
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.aggregates.session_rows import RowCalls, SessionRows
 from penstock.table.operators.sessions import Sessions
+from penstock.table.operators.stored_keys import KEYS_AT_ONCE
+from penstock.table.operators.stored_sessions import StoredSessions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 from penstock.table.operators.table_keys import columns_of_keys, keys_of_chunk
 from penstock.table.operators.window_function import window_columns
+from penstock.table.operators.window_rows import ROWS_MAX
 from penstock.table.operators.window_slices import WindowTimes
 
 if TYPE_CHECKING:
@@ -50,15 +55,23 @@ class SessionOperator(AggregatedWindowsOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._memory = context.memory_account("sessions", lambda: len(self.sessions.slots))
-        self._table: ArrayTable = self.backend.arrays(SESSIONS_TABLE, self._new_table) or self.backend.table(
-            SESSIONS_TABLE, self._new_table
-        )
+        self._memory = context.memory_account("sessions", self._sessions_held)
+        on_heap = self.backend.arrays(SESSIONS_TABLE, self._new_table)
+        self._stored: StoredSessions | None = None
+        if on_heap is not None:
+            self._table: ArrayTable = on_heap
+        else:
+            self._behind = self.backend.layered(SESSIONS_TABLE)
+            self._stored = StoredSessions(self._behind, context.memory_account("keys of sessions"))
+            self._table = self._new_table(is_cache=True)
 
     def open(self) -> None:
         super().open()
+        if self._stored is not None:
+            self._stored.load()
+            return
         # A restored table keeps the values of keys that later entries of the snapshot remove.
-        slots = numpy.unique(self.sessions.slots)
+        slots = numpy.arange(len(self._table))
         self.sessions.clear(slots[~self._table.exist(slots)])
 
     @property
@@ -84,29 +97,59 @@ class SessionOperator(AggregatedWindowsOperator):
         if not len(chunk):
             return
         is_late = times + self.times.slices.size - 1 <= self.progress
-        late, start = numpy.flatnonzero(is_late), 0
-        # A late row belongs to a session only if that is there before it: the rows before are added first.
-        for row in late.tolist():
-            self._add_rows(chunk.part(start, row), times[start:row])
-            self._add_late(chunk.part(row, row + 1), times[row : row + 1])
-            start = row + 1
-            if not self.context.budget.may_continue():
-                yield
-        self._add_rows(chunk.part(start), times[start:])
-
-    def _add_late(self, row: Columns, times: Integers) -> None:
-        keys = keys_of_chunk(self, row, self.key_names)
-        slot = self._table.keys.find(keys)[0]
-        if self.sessions.touch(int(slot), int(times[0])):
-            self._add_rows(row, times)
+        if is_late.any():
+            keys = keys_of_chunk(self, chunk, self.key_names)
+            counts, open_ones = self._late_rows(keys, times, is_late)
+            start = 0
+            for row in open_ones:
+                self._add_some(chunk, times, counts, range(start, row))
+                counts[row] = self._touch(keys.at(slice(row, row + 1)), times[row : row + 1])[0]
+                self._add_some(chunk, times, counts, range(row, row + 1))
+                start = row + 1
+                if not self.context.budget.may_continue():
+                    yield
+            self._add_some(chunk, times, counts, range(start, len(chunk)))
+            self.context.counters.late_records_dropped += int(numpy.count_nonzero(~counts))
         else:
-            self.context.counters.late_records_dropped += 1
+            self._add_rows(chunk, times)
+        self._end_chunk()
+
+    def _late_rows(self, keys: RowKeys, times: Integers, is_late: Mask) -> tuple[Mask, list[int]]:
+        """Return which rows count, and late rows of which the rows before them in the chunk decide that.
+
+        A late row counts if a session that is there before it holds it. Sessions of a chunk only grow.
+        """
+        counts = ~is_late
+        late = numpy.flatnonzero(is_late)
+        counts[late] = self._touch(keys.at(late), times[late])
+        others = late[~counts[late]]
+        if not counts.any() or not len(others):
+            return counts, []
+        mine = numpy.unique(self._slots_of(keys.at(counts)))
+        return counts, others[numpy.isin(self._table.keys.find(keys.at(others)), mine)].tolist()
+
+    def _touch(self, keys: RowKeys, times: Integers) -> Mask:
+        """Return which rows a session holds that is there. Other keys get no slot."""
+        slots = self._table.keys.find(keys)
+        if self._stored is not None:
+            stored = (slots == MISSING) & self._stored.have(keys)
+            if stored.any():
+                slots[stored] = self._slots_of(keys.at(stored))
+        known = slots != MISSING
+        known[known] = self.sessions.touch(slots[known], times[known])
+        return known
+
+    def _add_some(self, chunk: Columns, times: Integers, counts: Mask, rows: range) -> None:
+        """Add those of some rows that count."""
+        places = numpy.flatnonzero(counts[rows.start : rows.stop]) + rows.start
+        if len(places) == len(chunk):
+            self._add_rows(chunk, times)
+        elif len(places):
+            self._add_rows(chunk.selected(places), times[places])
 
     def _add_rows(self, chunk: Columns, times: Integers) -> None:
-        if not len(chunk):
-            return
         columns, signs = self.columns_and_signs(chunk)
-        slots = self._table.slots_of(keys_of_chunk(self, chunk, self.key_names))
+        slots = self._slots_of(keys_of_chunk(self, chunk, self.key_names))
         self._table.change(slots)
         try:
             self.sessions.add(slots, times, columns, signs)
@@ -114,33 +157,71 @@ class SessionOperator(AggregatedWindowsOperator):
             raise self.context.user_error(error, "aggregate", ShownBatch(chunk.batch)) from error
         self._table.reserve_widened()
 
+    def _slots_of(self, keys: RowKeys) -> Integers:
+        """Return the slots of keys, whose sessions are in the arrays then."""
+        known = len(self._table)
+        slots = self._table.slots_of(keys)
+        if self._stored is not None and len(self._table) > known:
+            self._table.load_from(self._stored.read, numpy.arange(known, len(self._table)))
+        return slots
+
+    def _end_chunk(self) -> None:
+        """Give numbers of sessions to others, and empty the cache if it is full."""
+        if self._stored is not None and self.is_full():
+            self._write_back()
+            slots, ends = self.sessions.first_ends()
+            keys = self._table.keys_at(slots)
+            self._stored.put(keys_of_values(keys) if isinstance(keys, list) else IntegerKeys(keys), ends)
+            self._table.release_memory()
+            self._table = self._new_table(is_cache=True)
+        if not self._table.is_read:
+            self.sessions.compact()
+
+    def is_full(self) -> bool:
+        """Return whether a cache in front of a store is to be emptied."""
+        return len(self._table) > KEYS_MAX or self._memory.is_over
+
+    def _write_back(self) -> None:
+        self._behind.current.update(self._table.take_changes())
+
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        if self._stored is not None:
+            self._write_back()
+        return super().prepare_snapshot(checkpoint_id, savepoint)
+
     def next_end(self) -> int | None:
-        ends = self.sessions.ends
-        return int(ends.min()) if len(ends) else None
+        return earliest(self.sessions.first_end, None if self._stored is None else self._stored.first_end)
 
     def fire_window(self, end: int) -> Iterator[Columns]:
         """Fire sessions that end up to `end`."""
+        yield from self._fire(end)
+        while self._stored is not None and (keys := self._stored.due(end, KEYS_AT_ONCE)):
+            self._slots_of(keys_of_values(keys))
+            yield from self._fire(end)
+
+    def _fire(self, end: int) -> Iterator[Columns]:
         sessions = self.sessions
-        ended = numpy.flatnonzero(sessions.ends <= end)
-        ended = ended[numpy.argsort(sessions.ends[ended], kind="stable")]
-        for start in range(0, len(ended), COLUMN_RECORDS_MAX):
-            some = ended[start : start + COLUMN_RECORDS_MAX]
-            some = some[sessions.counts(some) > 0]
-            if len(some):
-                yield self.session_results(some)
-        slots = numpy.unique(sessions.slots[ended])
-        self._table.change(slots)
-        sessions.remove(ended)
-        gone = slots[~numpy.isin(slots, sessions.slots)]
-        if len(gone):
-            self._table.remove(gone)
-        self._table.drop_removed()
+        ended = sessions.ended(end)
+        if len(ended):
+            for start in range(0, len(ended), COLUMN_RECORDS_MAX):
+                some = ended[start : start + COLUMN_RECORDS_MAX]
+                some = some[sessions.counts(some) > 0]
+                if len(some):
+                    yield self.session_results(some)
+            slots = numpy.unique(sessions.slots[ended])
+            self._table.change(slots)
+            sessions.remove(ended)
+            gone = slots[~sessions.have_sessions(slots)]
+            if len(gone):
+                self._table.remove(gone)
+            if self._stored is None:
+                self._table.drop_removed()
+        self._end_chunk()
 
     def due_end(self, until: int) -> int | None:
         # All that are due at once: sessions end at any time.
-        ends = self.sessions.ends
-        due = ends[ends - 1 <= until]
-        return int(due.max()) if len(due) else None
+        found = [self.sessions.last_due(until), None if self._stored is None else self._stored.last_due(until)]
+        return max((end for end in found if end is not None), default=None)
 
     def drop_ended(self, progress: int) -> None:
         """Do nothing: sessions that have fired are gone."""
@@ -149,8 +230,11 @@ class SessionOperator(AggregatedWindowsOperator):
         """Return the keys of sessions."""
         return columns_of_keys(self._table.keys_at(self.sessions.slots[sessions]), kinds)
 
-    def _new_table(self) -> ArrayTable:
-        return ArrayTable([Sessions(self.calls, self.new_aggregates(), self.times.slices.size)], self._memory)
+    def _new_table(self, is_cache: bool = False) -> ArrayTable:
+        return ArrayTable([Sessions(self.calls, self.new_aggregates(), self.times.slices.size)], self._memory, is_cache)
+
+    def _sessions_held(self) -> int:
+        return len(self.sessions) if hasattr(self, "_table") else 0
 
 
 class SessionAggregateOperator(SessionOperator):
@@ -181,6 +265,11 @@ class SessionFunctionOperator(SessionOperator):
 
     def new_aggregates(self) -> Sequence[Aggregate]:
         return [SessionRows(self.received)]
+
+    def is_full(self) -> bool:
+        (kept,) = self.sessions.aggregates
+        assert isinstance(kept, SessionRows)
+        return super().is_full() or kept.rows_added > ROWS_MAX
 
     def times_of(self, chunk: Columns) -> tuple[Columns, Integers]:
         times, valid = self.times.local_times(chunk, self.context.now_ms())

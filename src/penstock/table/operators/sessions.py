@@ -11,8 +11,10 @@ from typing import Any
 import numpy
 import pyarrow
 
+from penstock.engine.runtime.columns.aggregate_arrays import grown
 from penstock.engine.runtime.columns.field_arrays import objects
 from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
@@ -21,24 +23,34 @@ from penstock.table.operators.aggregate_calls import Calls
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.partial_columns import Groups
 
-_SESSION_BYTES = 100
+_SESSION_BYTES = 25
+"""Its key, its bounds, and whether it is there."""
+MANY_GONE = 1024
 
 
 class Sessions(StateArray):
-    """`gap_ms`: sessions of a key are at least so far from each other. A session is a number; all are in use.
+    """`gap_ms`: sessions of a key are at least so far from each other. A session is a number, until `compact`.
 
-    A session ends `gap_ms` after its last row.
+    A session ends `gap_ms` after its last row. The sessions of a key are found by a list of their numbers.
     """
 
     def __init__(self, calls: Calls, aggregates: Sequence[Aggregate], gap_ms: int) -> None:
         self._calls = calls
         self._gap_ms = gap_ms
         self._groups = Groups(aggregates)
-        self._room = FIRST_ROOM
-        self.slots: Integers = numpy.zeros(0, numpy.int64)
+        self._used = self._gone = 0
+        self._room = self._slots_room = FIRST_ROOM
+        self._lists = SlotLists()
+        self._are_there: Mask = numpy.zeros(FIRST_ROOM, numpy.bool_)
+        self.slots: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
         """The key of each session."""
-        self.starts: Integers = numpy.zeros(0, numpy.int64)
-        self.ends: Integers = numpy.zeros(0, numpy.int64)
+        self.starts: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
+        self.ends: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
+        self.first_end: int | None = None
+        """A time up to which no session ends before it; None: there is none."""
+
+    def __len__(self) -> int:
+        return self._used - self._gone
 
     @property
     def aggregates(self) -> Sequence[Aggregate]:
@@ -49,15 +61,46 @@ class Sessions(StateArray):
         """Return how many rows sessions have."""
         return self._groups.rows.counts(sessions)
 
-    def touch(self, slot: int, time: int) -> bool:
-        """Return whether a row of this time would belong to a session that is there."""
-        touches = (self.slots == slot) & (self.starts <= time + self._gap_ms) & (self.ends >= time)
-        return bool(touches.any())
+    def have_sessions(self, slots: Integers) -> Mask:
+        """Return which of these keys have a session."""
+        found: Mask = self._lists.counts[slots] > 0
+        return found
+
+    def touch(self, slots: Integers, times: Integers) -> Mask:
+        """Return which rows, of these keys and times, would belong to a session that is there."""
+        listed = self._lists.of(slots)
+        of_rows = times[listed.places]
+        touches = (self.starts[listed.items] <= of_rows + self._gap_ms) & (self.ends[listed.items] >= of_rows)
+        found: Mask = numpy.zeros(len(slots), numpy.bool_)
+        found[listed.places[touches]] = True
+        return found
+
+    def last_due(self, until: int) -> int | None:
+        """Return the last end of sessions whose last millisecond is up to `until`; None: there is no such session."""
+        if self.first_end is None or self.first_end - 1 > until:
+            return None
+        ends = self.ends[: self._used][self._are_there[: self._used]]
+        self.first_end = int(ends.min()) if len(ends) else None
+        due = ends[ends - 1 <= until]
+        return int(due.max()) if len(due) else None
+
+    def ended(self, end: int) -> Integers:
+        """Return the sessions that end up to `end`, in this order."""
+        found = numpy.flatnonzero(self._are_there[: self._used] & (self.ends[: self._used] <= end))
+        in_order: Integers = found[numpy.argsort(self.ends[found], kind="stable")]
+        return in_order
+
+    def first_ends(self) -> tuple[Integers, Integers]:
+        """Return the keys that have sessions, and the first end of each."""
+        there = numpy.flatnonzero(self._are_there[: self._used])
+        ends = self.ends[there]
+        runs = Runs(self.slots[there])
+        return runs.slots, numpy.minimum.reduceat(ends[runs.order], runs.starts) if len(there) else ends
 
     def add(self, slots: Integers, times: Integers, columns: Sequence[pyarrow.Array | None], signs: Integers) -> None:
         """Add rows. `slots`: their keys. `columns`: those of the input by position."""
         of_rows, new_slots, starts, ends = self._own_sessions(slots, times)
-        known = numpy.flatnonzero(numpy.isin(self.slots, new_slots))
+        known = self._lists.of(numpy.unique(new_slots)).items
         all_slots = numpy.concatenate([self.slots[known], new_slots])
         all_starts, all_ends = (
             numpy.concatenate([self.starts[known], starts]),
@@ -75,20 +118,29 @@ class Sessions(StateArray):
         lasts = numpy.append(firsts[1:], len(order)) - 1
         groups = numpy.empty(len(order), numpy.int64)
         groups[order] = numpy.cumsum(begins) - 1
-        numbers = self._numbers(groups[: len(known)], known, len(firsts))
+        numbers = self._numbers(groups[: len(known)], known, all_slots[order][firsts])
         self._merge(numbers, groups[: len(known)], known)
-        self.slots[numbers], self.starts[numbers] = all_slots[order][firsts], all_starts[order][firsts]
-        self.ends[numbers] = latest[lasts]
+        self.starts[numbers], self.ends[numbers] = all_starts[order][firsts], latest[lasts]
+        self._note_ends(ends)
         self._groups.add(self._calls, Runs(numbers[groups[len(known) :][of_rows]]), columns, signs)
         merged = numpy.setdiff1d(known, numbers)
         if len(merged):
             self.remove(merged)
 
     def remove(self, sessions: Integers) -> None:
-        """Remove sessions. Others get new numbers, in the same order."""
-        stays = numpy.ones(len(self.slots), numpy.bool_)
-        stays[sessions] = False
-        self._keep(numpy.flatnonzero(stays))
+        """Remove sessions. Their numbers are used again after `compact`."""
+        self._are_there[sessions] = False
+        self._gone += len(sessions)
+        self._lists.keep(numpy.unique(self.slots[sessions]), self._are_there)
+        for array in self._arrays():
+            array.clear(sessions)
+        if not len(self):
+            self.first_end = None
+
+    def compact(self) -> None:
+        """Give the sessions that are there other numbers, if many are gone. Not while a snapshot reads them."""
+        if self._gone > MANY_GONE and 2 * self._gone > self._used:
+            self._keep(numpy.flatnonzero(self._are_there[: self._used]))
 
     def _own_sessions(self, slots: Integers, times: Integers) -> tuple[Integers, Integers, Integers, Integers]:
         """Return the session of each row, were there no others, and keys, starts and ends of these."""
@@ -103,14 +155,14 @@ class Sessions(StateArray):
         of_rows[order] = numpy.cumsum(begins) - 1
         return of_rows, sorted_slots[firsts], sorted_times[firsts], sorted_times[lasts] + self._gap_ms
 
-    def _numbers(self, groups: Integers, known: Integers, count: int) -> Integers:
-        """Return the number of each of `count` merged sessions: that of one that was there, or a new one."""
-        numbers = numpy.full(count, -1, numpy.int64)
+    def _numbers(self, groups: Integers, known: Integers, slots: Integers) -> Integers:
+        """Return the number of each merged session, by its key: that of one that was there, or a new one."""
+        numbers = numpy.full(len(slots), -1, numpy.int64)
         numbers[groups[::-1]] = known[::-1]
         new = numpy.flatnonzero(numbers < 0)
-        first = len(self.slots)
-        numbers[new] = numpy.arange(first, first + len(new))
-        self._resize(first + len(new))
+        if len(new):
+            first = self._take(slots[new])
+            numbers[new] = numpy.arange(first, self._used)
         return numbers
 
     def _merge(self, numbers: Integers, groups: Integers, known: Integers) -> None:
@@ -124,50 +176,75 @@ class Sessions(StateArray):
         for one in (self._groups.rows, *self._groups.aggregates):
             one.add_partials(runs, one.partials(others))
 
-    def _resize(self, count: int) -> None:
-        more = numpy.zeros(count - len(self.slots), numpy.int64)
-        self.slots, self.starts, self.ends = (
-            numpy.concatenate([one, more]) for one in (self.slots, self.starts, self.ends)
-        )
-        if count > self._room:
-            self._room = max(count, 2 * self._room)
+    def _take(self, slots: Integers) -> int:
+        """Give sessions of these keys the next numbers, without bounds. Return the first."""
+        first, self._used = self._used, self._used + len(slots)
+        if self._used > self._room:
+            self._room = max(self._used, 2 * self._room)
+            self._grow_bounds()
             for array in self._arrays():
                 array.grow(self._room)
+        self.slots[first : self._used] = slots
+        self._are_there[first : self._used] = True
+        self._lists.append(slots, first)
+        return first
+
+    def _note_ends(self, ends: Integers) -> None:
+        lowest = int(ends.min())
+        self.first_end = lowest if self.first_end is None else min(self.first_end, lowest)
+
+    def _grow_bounds(self) -> None:
+        self.slots, self.starts, self.ends = (grown(one, self._room, 0) for one in (self.slots, self.starts, self.ends))
+        self._are_there = grown(self._are_there, self._room, False)
 
     def _arrays(self) -> list[StateArray]:
         return [array for one in (self._groups.rows, *self._groups.aggregates) for array in one.arrays]
 
     def _keep(self, sessions: Integers) -> None:
+        """Keep these sessions alone, which get the numbers 0, 1, 2 and so on."""
         self.slots, self.starts, self.ends = self.slots[sessions], self.starts[sessions], self.ends[sessions]
         for array in self._arrays():
             array.keep(sessions)
-        self._room = len(sessions)
+        self._room = self._used = len(sessions)
+        self._are_there, self._gone = numpy.ones(self._used, numpy.bool_), 0
+        self._lists = SlotLists()
+        self._lists.make_room(self._slots_room)
+        if self._used:
+            self._lists.append(self.slots, 0)
+        else:
+            self.first_end = None
 
     # State.
 
     def grow(self, room: int) -> None:
-        """Do nothing: there is room for sessions, not for keys."""
+        """Make room for keys: there is room for sessions when they come."""
+        self._slots_room = room
+        self._lists.make_room(room)
 
     def clear(self, slots: Integers) -> None:
-        gone = numpy.flatnonzero(numpy.isin(self.slots, slots))
+        gone = self._lists.of(slots).items
         if len(gone):
             self.remove(gone)
 
     def keep(self, slots: Integers) -> None:
-        places = numpy.full(max(int(slots.max(initial=-1)), int(self.slots.max(initial=-1))) + 1, -1, numpy.int64)
+        places = numpy.full(max(int(slots.max(initial=-1)) + 1, self._slots_room), -1, numpy.int64)
         places[slots] = numpy.arange(len(slots))
-        moved = places[self.slots]
-        self._keep(numpy.flatnonzero(moved >= 0))
-        self.slots = moved[moved >= 0]
+        self._slots_room = len(slots)
+        stay = numpy.flatnonzero(self._are_there[: self._used] & (places[self.slots[: self._used]] >= 0))
+        self.slots[stay] = places[self.slots[stay]]
+        self._keep(stay)
 
     def stored(self, slots: Integers) -> StoredColumn:
-        there = self._of_slots(slots)
+        listed = self._lists.of(slots)
+        there = listed.items
         columns = [column.values() for column in (array.stored(there) for array in self._arrays())]
         bounds = [self.starts[there].tolist(), self.ends[there].tolist()]
-        of_slot: dict[int, list[Any]] = {}
-        for slot, *values in zip(self.slots[there].tolist(), *bounds, *columns, strict=True):
-            of_slot.setdefault(slot, []).append(tuple(values))
-        return StoredColumn(OBJECTS, (objects([of_slot.get(slot) for slot in slots.tolist()]),))
+        found: list[Any] = [None] * len(slots)
+        for place, *values in zip(listed.places.tolist(), *bounds, *columns, strict=True):
+            if found[place] is None:
+                found[place] = []
+            found[place].append(tuple(values))
+        return StoredColumn(OBJECTS, (objects(found),))
 
     def restore(self, slots: Integers, column: StoredColumn) -> None:
         self.load(slots, column.parts[0].tolist())
@@ -177,19 +254,15 @@ class Sessions(StateArray):
         rows = [(slot, *one) for slot, of_slot in zip(slots.tolist(), values, strict=True) for one in of_slot or ()]
         if not rows:
             return
-        first = len(self.slots)
-        self._resize(first + len(rows))
-        sessions = numpy.arange(first, first + len(rows))
         of_slots, starts, ends, *columns = zip(*rows, strict=True)
-        self.slots[first:], self.starts[first:], self.ends[first:] = of_slots, starts, ends
+        first = self._take(numpy.array(of_slots, numpy.int64))
+        sessions = numpy.arange(first, self._used)
+        self.starts[sessions], self.ends[sessions] = starts, ends
+        self._note_ends(self.ends[sessions])
         for array, column in zip(self._arrays(), columns, strict=True):
             array.load(sessions, column)
 
     @property
     def bytes_per_key(self) -> int:
-        return _SESSION_BYTES
-
-    def _of_slots(self, slots: Integers) -> Integers:
-        is_one: Mask = numpy.isin(self.slots, slots)
-        found: Integers = numpy.flatnonzero(is_one)
-        return found
+        per_session = _SESSION_BYTES + sum(array.bytes_per_key for array in self._arrays())
+        return (self._room * per_session + self._lists.nbytes) // max(1, self._slots_room)

@@ -134,6 +134,11 @@ class ArrayTable(Table):
             array.keep(slots)
         self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a snapshot reads rows, perhaps in another thread: they must stay where they are."""
+        return bool(self._frozen)
+
     def entries_at(self, slots: Integers) -> dict[Any, Any]:
         """Return the keys of slots with their values."""
         return {key: value for piece in self.pieces_at(slots) for key, value in zip(*piece, strict=True)}

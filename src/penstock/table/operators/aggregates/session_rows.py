@@ -23,12 +23,15 @@ class SessionRows(ObjectAggregate):
     def __init__(self, columns: TableColumns) -> None:
         super().__init__(pyarrow.null())
         self._columns = columns
+        self.rows_added = 0
+        """Rows may have gone again."""
 
     def create(self) -> Any:
         return []
 
     def add(self, rows: RunRows) -> None:
         states, values = self.objects.values, list(zip(*map(python_values, rows.values), strict=True))
+        self.rows_added += len(values)
         for slot, start, end in zip(
             rows.runs.slots.tolist(), rows.runs.starts.tolist(), rows.runs.ends.tolist(), strict=True
         ):
