@@ -57,7 +57,6 @@ class AppendTopOperator(RankingOperator):
                 numbers.pop()
         rows.append(chunk.batch)
         emitted = changes.columns(rows.take(numpy.array(changes.rows, numpy.int64)), self.given) if changes else None
-        rows.compact()
         self.end_chunk()
         return emitted is None or self.output.emit(emitted)
 

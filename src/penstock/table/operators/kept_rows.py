@@ -26,7 +26,7 @@ _FIELD_BYTES = 24
 
 
 class KeptRows(StateArray):
-    """Rows by slot. A row that takes the place of another one is appended; now and then the former ones are dropped.
+    """Rows by slot. A row that takes the place of another one is appended; `compact` drops the former ones.
 
     In snapshots a row is a tuple.
     """
@@ -46,7 +46,6 @@ class KeptRows(StateArray):
         self._numbers[slots] = numpy.arange(self._used, self._used + len(slots))
         self._blocks.append(rows)
         self._used += len(slots)
-        self._compact()
 
     def have(self, slots: Integers) -> Mask:
         """Return which of these slots have a row."""
@@ -67,12 +66,10 @@ class KeptRows(StateArray):
     def clear(self, slots: Integers) -> None:
         self._alive -= int(numpy.count_nonzero(self._numbers[slots] != _NONE))
         self._numbers[slots] = _NONE
-        self._compact()
 
     def keep(self, slots: Integers) -> None:
         self._numbers = self._numbers[slots]
         self._alive = int(numpy.count_nonzero(self._numbers != _NONE))
-        self._compact()
 
     def stored(self, slots: Integers) -> StoredColumn:
         have = self.have(slots)
@@ -102,7 +99,7 @@ class KeptRows(StateArray):
     def bytes_per_key(self) -> int:
         return self._numbers.itemsize + 2 * _FIELD_BYTES * len(self._columns.names)
 
-    def _compact(self) -> None:
+    def compact(self) -> None:
         if self._used <= 2 * self._alive + _FEW:
             return
         slots = numpy.flatnonzero(self._numbers != _NONE)

@@ -61,7 +61,7 @@ class RankedRows(StateArray):
         return of_slots[places], places
 
     def compact(self) -> None:
-        """Forget rows that no key has, if they may be most. Called when all numbers are in their lists."""
+        """Forget rows that no key has, if they may be most. All numbers must be in their lists."""
         # To count the rows costs a step for each key: it is done when as many rows have come as there were.
         if self.used < 2 * self._checked + _FEW:
             return

@@ -138,7 +138,9 @@ class Sessions(StateArray):
             self.first_end = None
 
     def compact(self) -> None:
-        """Give the sessions that are there other numbers, if many are gone. Not while a snapshot reads them."""
+        """Give the sessions that are there other numbers, if many are gone."""
+        for array in self._arrays():
+            array.compact()
         if self._gone > MANY_GONE and 2 * self._gone > self._used:
             self._keep(numpy.flatnonzero(self._are_there[: self._used]))
 

@@ -24,6 +24,8 @@ _CODE_BITS = 32
 _ENTRY_BYTES = 64
 """An entry with its places in the indexes; a text takes more."""
 _MANY_DEAD = 1024
+_OWNERS_MANY = 1 << 30
+"""There is room for twice as many."""
 _BITS_OF_INT = 32
 
 
@@ -123,14 +125,20 @@ class ValueCounts(StateArray):
         self._dead += int(sizes.sum())
         self._owners[left] = numpy.arange(self._next_owner, self._next_owner + len(left))
         self._next_owner += len(left)
-        if (self._dead > _MANY_DEAD and 2 * self._dead > self._used) or self._next_owner >= 1 << (_CODE_BITS - 1):
+
+    def compact(self) -> None:
+        if (self._dead > _MANY_DEAD and 2 * self._dead > self._used) or self._next_owner >= _OWNERS_MANY:
             self._rebuild(numpy.arange(len(self._owners)))
 
     def keep(self, slots: Integers) -> None:
         self._rebuild(slots)
 
     def stored(self, slots: Integers) -> StoredColumn:
-        listed = self._lists.of(self._listed_owners(slots))
+        # Another thread may call this: what it reads it must not change, not even by giving lists more room.
+        owners = self._owners[slots]
+        known = numpy.flatnonzero(owners < len(self._lists.counts))
+        listed = self._lists.of(owners[known])
+        listed = Listed(known[listed.places], listed.items)
         counts = self.counts[:, listed.items]
         there = counts.any(axis=0)
         entries, counts = listed.items[there], counts[:, there].T

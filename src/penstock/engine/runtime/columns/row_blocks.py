@@ -16,8 +16,8 @@ _BLOCK_BYTES_MAX = 1 << 25
 class RowBlocks:
     """Rows in blocks, of which each is about twice as large as the next one.
 
-    So a row is copied a few times, and `take` looks into few blocks. A block never changes: a copy of the list is a
-    snapshot.
+    So a row is copied a few times, and `take` looks into few blocks. Neither a block nor a list of blocks ever changes:
+    another thread, which writes a snapshot, may take rows while others are appended.
     """
 
     def __init__(self, blocks: list[pyarrow.RecordBatch] | None = None) -> None:
@@ -25,17 +25,16 @@ class RowBlocks:
 
     def append(self, rows: pyarrow.RecordBatch) -> None:
         """Append rows, which all have one schema."""
-        blocks = self._blocks
-        blocks.append(rows)
+        blocks = [*self._blocks, rows]
         while len(blocks) > 1 and blocks[-2].num_rows < 2 * blocks[-1].num_rows:
             if blocks[-2].nbytes + blocks[-1].nbytes > _BLOCK_BYTES_MAX:
-                return
-            last = blocks.pop()
-            blocks[-1] = pyarrow.concat_batches([blocks[-1], last])
+                break
+            blocks[-2:] = [pyarrow.concat_batches(blocks[-2:])]
+        self._blocks = blocks
 
     def copy(self) -> RowBlocks:
         """Return the rows as they are now, without a copy of them."""
-        return RowBlocks(self._blocks.copy())
+        return RowBlocks(self._blocks)
 
     def take(self, rows: Integers, names: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return the rows with these numbers, in this order. `names`: these columns only."""

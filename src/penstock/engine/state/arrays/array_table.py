@@ -134,10 +134,11 @@ class ArrayTable(Table):
             array.keep(slots)
         self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
 
-    @property
-    def is_read(self) -> bool:
-        """Whether a snapshot reads rows, perhaps in another thread: they must stay where they are."""
-        return bool(self._frozen)
+    def compact(self) -> None:
+        """Give up the room of what has gone, unless a snapshot is reading."""
+        if not self._frozen:
+            for array in self.arrays:
+                array.compact()
 
     def entries_at(self, slots: Integers) -> dict[Any, Any]:
         """Return the keys of slots with their values."""

@@ -40,6 +40,12 @@ class StateArray(ABC):
         Raises TypeError or OverflowError for a value that the array cannot hold.
         """
 
+    def compact(self) -> None:
+        """Give up the room of what has gone. Not called while a snapshot reads the array, perhaps in another thread.
+
+        All else that is called meanwhile must leave the values of other slots where they are.
+        """
+
     @property
     @abstractmethod
     def bytes_per_key(self) -> int:
