@@ -7,6 +7,7 @@ processing time, so each run gives the same table.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -229,6 +230,12 @@ SIDES = {
 NUMBERED = "SELECT {} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY {}) AS r FROM t) WHERE r {}"
 
 
+def floats(seed: int, count: int) -> list[tuple[Any, ...]]:
+    """Return rows of a float, of which Python takes some for others, and a number."""
+    random = Random(seed)
+    return [(random.choice([0.0, -0.0, math.nan, -math.nan, 1.5]), random.randrange(100)) for _ in range(count)]
+
+
 def _versions(random: Random) -> list[Change]:
     found: list[Change] = []
     there: dict[str, int] = {}
@@ -253,6 +260,11 @@ def _through_streams(env: StreamExecutionEnvironment, tables: StreamTableEnviron
 PROGRAMS: dict[str, SqlProgram] = {
     "groups": SqlProgram(
         ("ScanOperator", "GroupAggregateOperator"), CHANGES, GROUPED, AGGREGATED
+    ),
+    "groups of floats": SqlProgram(
+        ("GroupAggregateOperator",), {"t": TableSpec("f DOUBLE, n INT", inserts(floats(23, 50)))},
+        "SELECT CAST(f AS STRING), s, c FROM (SELECT f, SUM(n) AS s, COUNT(*) AS c FROM t GROUP BY f)",
+        "f STRING, s INT, c BIGINT",
     ),
     "bundles": SqlProgram(
         ("ProcessingTimeBundlesOperator", "BundledGroupAggregateOperator"),

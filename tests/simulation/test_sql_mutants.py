@@ -17,6 +17,7 @@ from tests.simulation.test_sql_operators import (
     planner,  # noqa: F401
 )
 
+from penstock.common.values.exact_floats import FloatKey
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.hosts.simulator import Circumstances
@@ -26,7 +27,9 @@ from penstock.table.operators.bundles import BundledOperator
 from penstock.table.operators.join_side import JoinSide
 from penstock.table.operators.keyed_table import KeyedTableOperator
 from penstock.table.operators.local_group_aggregate import LocalGroupAggregateOperator
+from penstock.table.operators.session_windows import SessionOperator
 from penstock.table.operators.stored_keys import StoredKeys
+from penstock.table.operators.stored_sessions import StoredSessions
 from penstock.table.operators.version_rows import VersionRows
 from penstock.table.operators.waiting_rows import WaitingRows
 from penstock.table.operators.window_aggregate import WindowAggregateOperator
@@ -101,6 +104,21 @@ def waiting_windows_not_written(patch: pytest.MonkeyPatch) -> None:
 def stored_windows_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A restored operator does not know which windows the store has."""
     patch.setattr(StoredKeys, "load", lambda self, table: None)
+
+
+def sessions_not_written(patch: pytest.MonkeyPatch) -> None:
+    """What has changed in the cache of sessions is not in a snapshot of the store."""
+    patch.setattr(SessionOperator, "_write_back", lambda self: None)
+
+
+def stored_sessions_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A restored operator does not know which sessions the store has."""
+    patch.setattr(StoredSessions, "load", lambda self: None)
+
+
+def floats_of_other_objects(patch: pytest.MonkeyPatch) -> None:
+    """NaN and -0.0 are equal to themselves only as the same object."""
+    patch.setattr(FloatKey, "__eq__", lambda self, other: self is other)
 
 
 def bundle_over_barrier(patch: pytest.MonkeyPatch) -> None:
@@ -178,6 +196,9 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     slices_not_written: ("windows in two phases", STORE),
     waiting_windows_not_written: ("windows of two inputs", STORE),
     stored_windows_forgotten: ("the best rows of windows", STORE),
+    sessions_not_written: ("sessions", STORE),
+    stored_sessions_forgotten: ("rows of sessions", STORE),
+    floats_of_other_objects: ("groups of floats", HEAP),
     accumulators_shared: ("windows in one phase", HEAP),
     waiting_rows_lost: ("by time", HEAP),
     versions_lost: ("versions", HEAP),
