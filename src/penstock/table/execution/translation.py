@@ -31,9 +31,9 @@ from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
 
 ZONE = "table.local-time-zone"
-PARALLELISM = "table.exec.resource.default-parallelism"
 _WATERMARK_INTERVAL_MS = 200
 _CURRENT_WATERMARK = '"$CURRENT_WATERMARK$1"'
+_PARALLELISM = "table.exec.resource.default-parallelism"
 
 
 class Program(Protocol):
@@ -206,9 +206,9 @@ class Translation:
 
 def _parallelism(options: Mapping[str, str]) -> int | None:
     """Return the parallelism that an option gives operators; None: none. Raises UnsupportedPlanError."""
-    text = options.get(PARALLELISM, "-1")
+    text = options.get(_PARALLELISM, "-1")
     if not (text.lstrip("-").isdecimal() and int(text)):
-        raise UnsupportedPlanError(f"{PARALLELISM} is a number of subtasks, or -1, got {text!r}")
+        raise UnsupportedPlanError(f"{_PARALLELISM} is a number of subtasks, or -1, got {text!r}")
     return int(text) if int(text) > 0 else None
 
 
