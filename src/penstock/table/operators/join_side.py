@@ -263,8 +263,8 @@ class JoinSide:
         known = numpy.flatnonzero(changed < len(self._lists.counts))
         listed = self._lists.of(changed[known])
         places, items = known[listed.places], listed.items
-        there = self._are_there(items)
-        places, items = places[there], items[there]
+        alive = self._alive[items]
+        places, items = places[alive], items[alive]
         batch = self.rows(items)
         rows_of_table: Any = zip(*map(python_values, batch.columns), strict=True)
         entries: Any = zip(self.matches[items].tolist(), rows_of_table, strict=True)
