@@ -344,6 +344,12 @@ PROGRAMS: dict[str, SqlProgram] = {
         ("AppendTopOperator",), {"t": TableSpec(PAIRS, inserts(rows(15, 60)))},
         NUMBERED.format("k, n, id, r", "n DESC, id", "<= 3"), f"{PAIRS}, r BIGINT",
     ),
+    "the best counts": SqlProgram(
+        ("RankOperator",), {"t": TableSpec(PAIRS, inserts(rows(37, 80)))},
+        """SELECT k, n, c, r FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY c DESC, n) AS r
+            FROM (SELECT k, n, COUNT(*) AS c FROM t GROUP BY k, n)) WHERE r <= 3""",
+        "k STRING, n INT, c BIGINT, r BIGINT",
+    ),
     "the first row": SqlProgram(
         ("FirstRowOperator",), {"t": TableSpec(f"{PAIRS}, p AS PROCTIME()", inserts(rows(16, 50, "abcdef")))},
         NUMBERED.format("k, n, id", "p", "= 1"), PAIRS,

@@ -8,8 +8,10 @@ import pytest
 from tests.spark.jobs import environment, failure_of
 
 from penstock.engine.checkpoint.storage import read_manifest
+from penstock.state_processor import SavepointReader
 from penstock.table import StreamTableEnvironment
 from penstock.table.execution.plan_of_job import plan_of_checkpoint
+from penstock.table.operators.keyed_table import STATE_TABLE
 from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.planner import shared_process
 
@@ -48,6 +50,11 @@ def test_a_query_continues_from_its_savepoint_with_its_plan(tmp_path: Path) -> N
         savepoint = client.stop_with_savepoint(False, str(tmp_path)).result()
     plan = plan_of_checkpoint(read_manifest(savepoint))
     assert plan is not None and [type(node).__name__ for node in plan.nodes.values()][-2:] == ["GroupAggregate", "Sink"]
+
+    reader = SavepointReader.read(savepoint)
+    (uid,) = [one.uid for one in reader.operators() if one.keyed_states]
+    counts = {key: values for key, values in reader.entries(uid, STATE_TABLE)}
+    assert counts.keys() <= OF_TYPES.keys() and counts[2][0] >= 20, "the state processor reads the row of each key"
 
     changed = tables(savepoint)
     message = failure_of(

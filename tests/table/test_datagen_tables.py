@@ -73,6 +73,24 @@ def test_options_of_nested_fields(tables: StreamTableEnvironment) -> None:
     assert all(set(map(len, row.m)) == {1} and set(row.m.values()) == {None} for row in rows)
 
 
+@pytest.mark.parametrize("query", ["SELECT k FROM n", "SELECT COUNT(*) FROM n GROUP BY 1 + 1"])
+def test_a_sequence_ends_a_table_also_if_nothing_reads_it(tables: StreamTableEnvironment, query: str) -> None:
+    """The query would never end."""
+    tables.execute_sql("DROP TABLE IF EXISTS n")
+    tables.execute_sql(
+        """CREATE TABLE n (i INT, k INT) WITH ('connector' = 'datagen', 'number-of-rows' = '90',
+            'fields.i.kind' = 'sequence', 'fields.i.start' = '1', 'fields.i.end' = '7')"""
+    )
+    assert len(tables.sql_query(query).to_pandas()) == (7 if "k" in query else 1)
+
+
+def test_a_sequence_that_ends_before_it_begins(tables: StreamTableEnvironment) -> None:
+    """A table would have a negative number of rows."""
+    ends = {"fields.n.kind": "sequence", "fields.n.start": 5, "fields.n.end": 4}
+    with pytest.raises(SqlError, match=r"fields\.n\.end must not be below fields\.n\.start, 5, got 4"):
+        rows_of(tables, "n INT", **ends)
+
+
 def test_an_option_of_a_field_that_does_not_exist(tables: StreamTableEnvironment) -> None:
     """A mistyped name would have no effect."""
     with pytest.raises(SqlError, match=r"has no option 'fields\.n\.z\.min'"):

@@ -79,6 +79,9 @@ REFUSED: dict[str, list[str]] = {
     "other connectors": ["WITH ('connector' = 'elasticsearch-7')", "WITH ('connector' = 'hbase-2.2')"],
     "other databases": ["WITH ('connector' = 'jdbc', 'table-name' = 'a', 'url' = 'jdbc:mysql://localhost/x')"],
     "catalogs": ["CREATE CATALOG c WITH ('type' = 'hive')"],
+    "windows that fire early or late": [
+        "SET 'table.exec.emit.early-fire.enabled' = 'true'", "SET 'table.exec.emit.allow-lateness' = '1 min'"
+    ],
     "SOURCE_WATERMARK()": ["WITH ('connector' = 'datagen')"],
 }  # fmt: skip
 """Statements, or WITH of a table that is read."""

@@ -515,6 +515,8 @@ def test_statements_about_the_catalog(process: PlannerProcess) -> None:
         ("SET 'pipeline.jars' = '/x.jar'", "pipeline.jars is not supported"),
         ("SET 'table.exec.legacy-cast-behaviour' = 'enabled'", "must be disabled, got enabled: write TRY_CAST"),
         ("SET 'table.sql-dialect' = 'hive'", "table.sql-dialect must be default, got hive"),
+        ("SET 'table.exec.emit.early-fire.enabled' = 'true'", "early-fire.enabled is not supported: a window gives"),
+        ("SET 'table.exec.emit.allow-lateness' = '1 h'", "allow-lateness is not supported: a window gives its rows"),
         ("CREATE MODEL m INPUT (a STRING) OUTPUT (b STRING) WITH ('provider' = 'x')", "CREATE MODEL"),
         ("CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '1' MINUTE AS SELECT id FROM orders", "MATERIALIZED TABLE"),
         ("SHOW JOBS", "SHOW JOBS"),

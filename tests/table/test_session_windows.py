@@ -10,7 +10,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from tests.table.listed_tables import Tables, inserts
+from tests.table.listed_tables import Tables, inserts, table_of
+from tests.table.table_tests import at
 from tests.table.test_execution import SMALL, START, TIMED, planner  # noqa: F401
 from tests.table.test_mini_batch import failing
 
@@ -97,6 +98,18 @@ def test_rows_get_the_bounds_of_their_session(partition: str) -> None:
         for one in of
     ]
     assert found == Counter(inserts(expected))
+
+
+@pytest.mark.parametrize("phases", ["ONE_PHASE", "TWO_PHASE"])
+def test_rows_between_windows_that_slide_by_more_than_their_size_count_nowhere(phases: str) -> None:
+    """Such a row failed the job."""
+    tables = Tables({"table.optimizer.agg-phase-strategy": phases})
+    rows = [("a", number, at(number)) for number in range(25)]
+    tables.create("t", "k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts", inserts(rows))
+    size, slide = "INTERVAL '4' SECOND", "INTERVAL '10' SECOND"
+    query = f"SELECT HOP_START(ts, {slide}, {size}), SUM(n) FROM t GROUP BY HOP(ts, {slide}, {size})"
+    expected = [(at(start), sum(range(start, start + 4))) for start in (0, 10, 20)]
+    assert table_of(tables.insert("o", "s TIMESTAMP(3), n INT", query)) == Counter(expected)
 
 
 def test_a_late_row_counts_if_a_session_holds_it() -> None:

@@ -90,6 +90,28 @@ def test_a_key_does_not_pay_for_rows_that_have_gone() -> None:
     assert len(side.listed(slots).items) == 2
 
 
+def test_rows_that_have_expired_are_not_found_and_rarely_looked_for() -> None:
+    """Each chunk would look at all rows of a side, to find those that have expired since the last one."""
+    now_ms = 10_000
+    side = JoinSide(TableColumns(NUMBERS), None, ttl_ms=800, now_ms=lambda: now_ms)
+    keys = IntegerKeys(numpy.arange(1000))
+    change(side, [(key, 1.0) for key in range(1000)], added=True)
+    now_ms += 790
+    change(side, [(key, 2.0) for key in range(500)], added=True)
+    assert len(side.find(keys).items) == 1500
+    now_ms += 10
+    assert len(side.find(keys).items) == 500
+    assert len(side) == 1500, "all rows were looked at again"
+    change(side, [(1, 1.0), (1, 2.0)], added=False)
+    assert (len(side.find(keys).items), len(side)) == (499, 1499), "a row that has expired was taken back"
+    table, restored = LayeredTable(), JoinSide(TableColumns(NUMBERS), None, ttl_ms=800, now_ms=lambda: now_ms)
+    side.write_back(table)
+    restored.load(table)
+    assert len(restored.find(keys).items) == 499
+    now_ms += 100
+    assert len(side.find(keys).items) == len(side) == 499
+
+
 def test_pieces_have_few_candidates_and_all_rows() -> None:
     """A row of more candidates than a piece may have is a piece by itself."""
     candidates = numpy.array([0, 5, 1 << 20, 0, 1 << 16, 1 << 16, 1, 0])

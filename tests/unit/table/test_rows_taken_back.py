@@ -195,6 +195,18 @@ def test_rows_that_replace_others(with_number: bool, update_before: bool, seed: 
     assert check(one, Reference(of), changes, random) > 25
 
 
+def test_a_partition_without_rows_has_no_state() -> None:
+    """State would grow with each partition that there ever was, with its rows gone."""
+    one = Changes(RankOperator("Rank", ["k"], RANKINGS["numbers"], received=ROWS, given=NUMBERED))
+    assert isinstance(one.operator, RankOperator)
+    for number in range(200):
+        row = (f"partition {number}", 1, None, number)
+        assert [kind for kind, _ in one.push([("+I", row)]) + one.push([("-D", row)])] == ["+I", "-D"]
+        one.push([("-D", (f"never there {number}", 1, None, number))])
+    assert one.operator.state.alive == 0
+    assert len(one.operator.state) < 200
+
+
 class Rows:
     """The rows of each primary key `k`, of which the last one counts. `by`: what makes two rows the same."""
 

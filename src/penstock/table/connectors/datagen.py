@@ -58,22 +58,14 @@ class DatagenConnector(TableConnector):
             known += _options_below(field)
         options = TableOptions(request.table.identifier, request.options, known)
         columns = TableColumns(request.whole)
+        # The shortest sequence ends the table, whether a query reads it or not.
+        sequences = {name: bounds for name, field in declared.items() if (bounds := field.sequence(options))}
         generators: dict[str, FieldGenerator] = {}
-        ends: list[int] = []
         for name in request.whole.names:
-            field = declared[name]
-            settings = field.settings(options)
-            if settings["kind"] == "sequence":
-                start, end = settings["start"], settings["end"]
-                if start is None or end is None:
-                    raise options.error(f"{field.path}.start and .end are needed for a sequence")
-                ends.append(end - start + 1)
-                generators[name] = _sequence(start, field.logical)
-            elif settings["kind"] == "random":
-                generators[name] = _random(field, options)
-            else:
-                raise options.error(f"{field.path}.kind must be random or sequence, got {settings['kind']!r}")
-        rows = min([*ends, *([] if options.get(_ROWS) is None else [options.get(_ROWS)])], default=None)
+            field, bounds = declared[name], sequences.get(name)
+            generators[name] = _random(field, options) if bounds is None else _sequence(bounds[0], field.logical)
+        lengths = [end - start + 1 for start, end in sequences.values()]
+        rows = min([*lengths, *([] if options.get(_ROWS) is None else [options.get(_ROWS)])], default=None)
         fields = GeneratedFields(request.whole, generators)
         source: DataGeneratorSource[Any] = DataGeneratorSource(
             fields, rows, RateLimiterStrategy.per_second(options.get(_RATE))
@@ -121,6 +113,20 @@ class _Field:
     def settings(self, options: TableOptions) -> dict[str, Any]:
         """Return the values of the field's options."""
         return {name: options.get(one) for name, one in self.options.items()}
+
+    def sequence(self, options: TableOptions) -> tuple[int, int] | None:
+        """Return the first and the last number of a sequence; None for random values. Raises SqlError."""
+        settings = self.settings(options)
+        if settings["kind"] == "random":
+            return None
+        if settings["kind"] != "sequence":
+            raise options.error(f"{self.path}.kind must be random or sequence, got {settings['kind']!r}")
+        start, end = settings["start"], settings["end"]
+        if start is None or end is None:
+            raise options.error(f"{self.path}.start and .end are needed for a sequence")
+        if start > end:
+            raise options.error(f"{self.path}.end must not be below {self.path}.start, {start}, got {end}")
+        return start, end
 
 
 OPTIONS: tuple[ConfigOption[Any], ...] = (

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
+import numpy
 import pyarrow
 
 from penstock.common.config_options import option
@@ -49,7 +50,7 @@ class LookupRequest:
 
 
 class Found(NamedTuple):
-    """Rows that were looked up. `places`: for each row the position of its key in the batch of keys, ascending."""
+    """Rows that were looked up. `places`: for each row the position of its key in the batch of keys, from 0 on."""
 
     places: Integers
     rows: pyarrow.RecordBatch
@@ -86,6 +87,20 @@ class TableLookup(ABC):
         The keys are distinct, none has NULL. The rows of one key are in the connector's order, which is to be the same
         for each call. An exception fails the job.
         """
+
+    def look_up(self, keys: pyarrow.RecordBatch) -> Found:
+        """Return what `find` does, in the order of the keys. Raises ValueError for rows without the place of a key."""
+        places, rows = self.find(keys)
+        places = numpy.asarray(places, numpy.int64)
+        if len(places) != rows.num_rows or (len(places) and not 0 <= places.min() <= places.max() < keys.num_rows):
+            raise ValueError(
+                f"{type(self).__name__}.find returned {rows.num_rows} rows and the places {str(places)[:100]}: each "
+                f"row needs the position of its key, from 0 to {keys.num_rows - 1}"
+            )
+        if (places[1:] < places[:-1]).any():
+            order = numpy.argsort(places, kind="stable")
+            places, rows = places[order], rows.take(pyarrow.array(order))
+        return Found(places, rows)
 
     def load(self) -> tuple[pyarrow.RecordBatch, pyarrow.RecordBatch]:
         """Return the keys and the columns of all rows of the table: for `lookup.cache` = FULL, where it is offered."""

@@ -40,14 +40,14 @@ class RetriedLookup(TableLookup):
 
     def find(self, keys: pyarrow.RecordBatch) -> Found:
         """Return the rows that have these keys."""
-        found = [self._source.find(keys)]
+        found = [self._source.look_up(keys)]
         for _ in range(self._attempts):
             have_rows = numpy.concatenate([places for places, _ in found])
             missing = numpy.setdiff1d(numpy.arange(keys.num_rows), have_rows)
             if not len(missing):
                 break
             self._sleep(self._delay_ms / 1000)
-            places, rows = self._source.find(keys.take(pyarrow.array(missing)))
+            places, rows = self._source.look_up(keys.take(pyarrow.array(missing)))
             found.append(Found(missing[places], rows))
         if len(found) == 1:
             return found[0]

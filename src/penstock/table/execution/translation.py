@@ -35,6 +35,7 @@ from penstock.table.query_options import ZONE, value_of
 T = TypeVar("T")
 _WATERMARK_INTERVAL_MS = 200
 _CURRENT_WATERMARK = '"$CURRENT_WATERMARK$1"'
+_PARALLELISM = "table.exec.resource.default-parallelism"
 
 
 class Program(Protocol):
@@ -80,6 +81,8 @@ class Translation:
         self.returned: str | None = None
         """The identifier of the sink whose rows are returned as a stream, as `result`."""
         self.result: Transformation | None = None
+        self.parallelism = _parallelism(options)
+        """Of operators that nothing else tells one; None: that of the program."""
         self.uid_prefix = ""
         self.watermark_interval_ms = watermark_interval_ms
         self.functions = functions or {}
@@ -129,7 +132,12 @@ class Translation:
     ) -> OperatorTransformation:
         """Add an operator of a node. `role`: what it does there, if the node has several operators."""
         made = OperatorTransformation(
-            id=self.program.next_id(), name=operator.name, inputs=inputs, operator=operator, is_sink=is_sink
+            id=self.program.next_id(),
+            name=operator.name,
+            inputs=inputs,
+            operator=operator,
+            is_sink=is_sink,
+            parallelism=self.parallelism,
         )
         self.name(made, node, role)
         if inputs and all(map(_is_single, inputs)):
@@ -199,6 +207,14 @@ class Translation:
             except UnsupportedPlanError as error:
                 raise UnsupportedPlanError(f"{_shown(node)}: {error}") from None
         return self._done[node.id]
+
+
+def _parallelism(options: Mapping[str, str]) -> int | None:
+    """Return the parallelism that an option gives operators; None: none. Raises UnsupportedPlanError."""
+    text = options.get(_PARALLELISM, "-1")
+    if not (text.lstrip("-").isdecimal() and int(text)):
+        raise UnsupportedPlanError(f"{_PARALLELISM} is a number of subtasks, or -1, got {text!r}")
+    return int(text) if int(text) > 0 else None
 
 
 def _is_single(stream: Transformation) -> bool:

@@ -7,6 +7,7 @@ Durable state is a table of key -> [(number of matches, row), ...], with a time 
 ...]. What has changed since the last snapshot is written there before the next one.
 
 With a time to live, a row expires when it was not written for so long: when it came, or its number of matches changed.
+From then on it is not found; its memory is used again after an eighth of that time.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from penstock.table.operators.table_keys import keys_of_batch
 _FIRST_ROOM = 1024
 _FEW_GONE = 16
 """Up to so many retracted rows of a key stay in its list."""
+_SWEEPS = 8
+"""So often in a time to live all rows are looked at, to retract those that have expired."""
 
 
 class JoinSide:
@@ -100,16 +103,23 @@ class JoinSide:
             return Listed(known, known)
         listed = self._lists.of(slots[known])
         places, items = known[listed.places], listed.items
-        if not self._gone:
+        if not self._gone and self._ttl_ms is None:
             return Listed(places, items)
-        alive = self._alive[items]
-        return Listed(places[alive], items[alive])
+        there = self._are_there(items)
+        return Listed(places[there], items[there])
 
     def rows(self, numbers: Integers, names: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return rows by their numbers. `names`: these columns only."""
         if not len(numbers):
             return _empty(self._columns.schema if names is None else self._columns.only(names).schema)
         return self._blocks.take(numbers, names)
+
+    def _are_there(self, numbers: Integers) -> Mask:
+        """Return which of these rows are neither retracted nor expired."""
+        there: Mask = self._alive[numbers]
+        if self._ttl_ms is not None:
+            there = there & (self._written_ms[numbers] > self._now_ms() - self._ttl_ms)
+        return there
 
     def numbers(self) -> Integers:
         """Return the numbers of all rows that are not retracted."""
@@ -169,10 +179,11 @@ class JoinSide:
         assert self._identities is not None
         identities = self._identities.slots_of(self._identity_keys(batch)).tolist()
         number, gone = first, list[int]()
+        oldest_ms = None if self._ttl_ms is None else self._now_ms() - self._ttl_ms
         for identity, is_added in zip(identities, added.tolist(), strict=True):
             alive = self._rows_of.setdefault(identity, [])
-            if self._ttl_ms is not None:
-                alive[:] = [one for one in alive if one >= first or self._alive[one]]
+            if oldest_ms is not None:
+                alive[:] = [one for one in alive if self._alive[one] and self._written_ms[one] > oldest_ms]
             if alive and (self._unique is not None or not is_added):
                 gone.append(alive.pop(0))
             if is_added:
@@ -212,11 +223,11 @@ class JoinSide:
             self._written_ms = numpy.concatenate([self._written_ms, numpy.zeros(more, numpy.int64)])
 
     def _expire(self, ttl_ms: int) -> None:
-        """Mark rows that have expired. Looks at all rows when the clock has moved."""
+        """Retract rows that have expired, now and then: this looks at all rows."""
         now_ms = self._now_ms()
         if now_ms < self._next_sweep_ms:
             return
-        self._next_sweep_ms = now_ms + 1
+        self._next_sweep_ms = now_ms + max(1, ttl_ms // _SWEEPS)
         old = self._alive[: self._used] & (self._written_ms[: self._used] <= now_ms - ttl_ms)
         expired = numpy.flatnonzero(old)
         if len(expired):

@@ -113,6 +113,13 @@ class KeyedTableOperator(KeyedOperator):
         """Remove the state of keys."""
         self.state.remove(slots)
 
+    def remove_empty(self, slots: Integers, values: Any) -> None:
+        """Remove the state of those of these keys that have nothing left. `values`: a list of each slot, or None."""
+        distinct = numpy.unique(slots)
+        gone = numpy.array([not one for one in values[distinct].tolist()], numpy.bool_)
+        if gone.any():
+            self.remove(distinct[gone])
+
     def end_chunk(self) -> None:
         """Empty the cache if it is full, and give the slots of removed keys to others."""
         self.state.compact()

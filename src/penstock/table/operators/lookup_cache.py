@@ -22,7 +22,7 @@ def cached(source: TableLookup, now_ms: Callable[[], int]) -> Callable[[pyarrow.
     from penstock.table.connectors.lookup import CacheOptions
 
     if source.cache is None:
-        return source.find
+        return source.look_up
     if isinstance(source.cache, CacheOptions):
         return LookupCache(source, source.cache, now_ms)
     return FullLookupCache(source, source.cache, now_ms)
@@ -57,7 +57,7 @@ class LookupCache:
         found = [self._kept(key, now_ms) for key in values]
         missing = numpy.array([place for place, rows in enumerate(found) if rows is None], numpy.int64)
         if len(missing):
-            places, rows = self._source.find(keys.take(pyarrow.array(missing)))
+            places, rows = self._source.look_up(keys.take(pyarrow.array(missing)))
             bounds = numpy.searchsorted(places, numpy.arange(len(missing) + 1)).tolist()
             until_ms = float("inf") if options.expire_after_write_ms is None else now_ms + options.expire_after_write_ms
             for place, start, stop in zip(missing.tolist(), bounds, bounds[1:], strict=False):

@@ -95,7 +95,7 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
             else:
                 places.append(len(rows) + len(uncovered))
                 uncovered.append(change[1])
-        self._forget(slots)
+        self.remove_empty(slots, self._rows.values)
         self.end_chunk()
         return not places or self.output.emit(self._taken(chunk.batch, uncovered, places, changed))
 
@@ -172,15 +172,9 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
             elif after and not are_equal(before[:1], after[:1]):
                 changes.append((RowKind.UPDATE_AFTER if before else RowKind.INSERT, after[0]))
         self._waiting = {}
-        self._forget(slots)
+        self.remove_empty(slots, self._rows.values)
         self.end_chunk()
         return changes
-
-    def _forget(self, slots: Any) -> None:
-        distinct = numpy.unique(slots)
-        gone = numpy.array([one is None for one in self._rows.values[distinct].tolist()], numpy.bool_)
-        if gone.any():
-            self.remove(distinct[gone])
 
     def _columns_of(self, changes: Sequence[Change]) -> Columns:
         kinds = numpy.array([kind.value for kind, _ in changes], numpy.uint8)

@@ -42,18 +42,19 @@ class RankOperator(RankingOperator):
         return [self._rows]
 
     def process(self, chunk: Columns) -> bool:
-        slots = self.slots_of(chunk).slots.tolist()
+        slots = self.slots_of(chunk).slots
         changes = RankChanges(self.ranking)
         try:
             rows = list(zip(*map(python_values, chunk.batch.columns), strict=True))
             keys = keys_of_rows(chunk.batch, self.ranking.order_by)
             if self.ranking.strategy == UPDATE:
-                self._update(changes, slots, rows, keys)
+                self._update(changes, slots.tolist(), rows, keys)
             else:
                 kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-                self._change(changes, slots, rows, keys, comes=numpy.isin(kinds, _COMES).tolist())
+                self._change(changes, slots.tolist(), rows, keys, comes=numpy.isin(kinds, _COMES).tolist())
         except RAISED as error:
             raise self.context.user_error(error, "top rows", ShownBatch(chunk.batch)) from error
+        self.remove_empty(slots, self._rows.rows)
         self.end_chunk()
         return not changes or self.output.emit(changes.columns(self._batch(changes.rows), self.given))
 

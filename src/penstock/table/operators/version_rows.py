@@ -34,6 +34,8 @@ class VersionRows:
         self._slots: Integers = numpy.zeros(0, numpy.int64)
         self._times: Integers = numpy.zeros(0, numpy.int64)
         self._exist: Mask = numpy.zeros(0, numpy.bool_)
+        self._lately: list[tuple[Integers, Integers, Mask]] = []
+        """The same of versions that have come lately: to append them copies all."""
         self._blocks = RowBlocks()
         self._changed: set[int] = set()
 
@@ -42,14 +44,13 @@ class VersionRows:
         if not batch.num_rows:
             return
         slots = self._keys.slots_of(keys)
-        self._slots = numpy.concatenate([self._slots, slots])
-        self._times = numpy.concatenate([self._times, times])
-        self._exist = numpy.concatenate([self._exist, exist])
+        self._lately.append((slots, times, exist))
         self._blocks.append(batch)
         self._changed.update(slots.tolist())
 
     def at(self, keys: RowKeys, times: Integers) -> Integers:
         """Return the number of the row that each key has at a time, or NOTHING."""
+        self._append_latest()
         found = numpy.full(len(times), NOTHING, numpy.int64)
         if not len(self._slots):
             return found
@@ -79,6 +80,7 @@ class VersionRows:
 
     def forget(self, until: int) -> None:
         """Forget versions that no row behind `until` can ask for: all but the last one of each key up to then."""
+        self._append_latest()
         gone = self._replaced(until)
         if not len(gone) or 2 * len(gone) < len(self._slots):
             return
@@ -90,6 +92,14 @@ class VersionRows:
         batch = self._blocks.take(kept) if len(kept) else None
         self._blocks = RowBlocks(None if batch is None else [batch])
         self._forget_keys()
+
+    def _append_latest(self) -> None:
+        if self._lately:
+            slots, times, exist = zip(*self._lately, strict=True)
+            self._slots = numpy.concatenate([self._slots, *slots])
+            self._times = numpy.concatenate([self._times, *times])
+            self._exist = numpy.concatenate([self._exist, *exist])
+            self._lately = []
 
     def _replaced(self, until: int) -> Integers:
         """Return the numbers of versions up to `until` that others have replaced, and of those that delete a row."""
@@ -121,6 +131,7 @@ class VersionRows:
 
     def write_back(self) -> None:
         """Write the versions of keys that have changed to the table."""
+        self._append_latest()
         changed = numpy.array(sorted(self._changed), numpy.int64)
         if not len(changed):
             return

@@ -79,6 +79,9 @@ class WindowAggregateOperator(AggregatedWindowsOperator):
         found = distinct_ends(ends)
         spec = self.times.slices
         for end in found:
+            if not spec.windows_of(end):
+                # Between two windows that slide by more than their size.
+                continue
             places = None if len(found) == 1 else numpy.flatnonzero(ends == end)
             if self.is_fired(spec.last_window_of(end)):
                 self.context.counters.late_records_dropped += len(ends) if places is None else len(places)

@@ -9,6 +9,7 @@ import pyarrow
 
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.slot_lists import spans
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 from penstock.table.operators.window_slices import WindowTimes
@@ -37,10 +38,12 @@ class WindowFunctionOperator(Operator):
         ends = spec.slice_ends(times)
         distinct, codes = numpy.unique(ends, return_inverse=True)
         windows = [list(spec.windows_of(end)) for end in distinct.tolist()]
-        counts = numpy.array([len(one) for one in windows])[codes]
+        bounds = numpy.cumsum([0, *map(len, windows)])
+        counts = numpy.diff(bounds)[codes]
         rows = numpy.repeat(numpy.arange(len(chunk)), counts)
-        window_ends = numpy.concatenate([windows[code] for code in codes.tolist()])
-        starts = numpy.array([spec.start_of(end) for end in window_ends.tolist()], numpy.int64)
+        places = spans(bounds[codes], counts)
+        window_ends = numpy.concatenate(windows)[places]
+        starts = numpy.array([spec.start_of(end) for one in windows for end in one], numpy.int64)[places]
         repeated = chunk.batch if len(rows) == len(chunk) else chunk.batch.take(pyarrow.array(rows))
         added = window_columns(self._given, starts, window_ends, self._times.zone)
         batch = batch_of_columns([*repeated.columns, *added], self._given.schema, len(rows))

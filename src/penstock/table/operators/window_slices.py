@@ -56,7 +56,7 @@ class WindowSlices(NamedTuple):
         return range(self.start_of(window) + self.width, window + 1, self.width)
 
     def windows_of(self, end: int) -> range:
-        """Return the windows to which a slice belongs, in order."""
+        """Return the windows to which a slice belongs, in order. None if windows slide by more than their size."""
         if self.kind == HOP:
             # Windows begin, and so end, at multiples of the slide.
             phase = self.offset + self.size

@@ -1,5 +1,7 @@
 """The jars of Flink's planner: fetched once into the user's cache, or found in a folder that a setting names.
 
+Where `apache-flink-libraries` is installed nothing is fetched: see `wheel.py`.
+
 `python -m penstock.table.planner FOLDER` fills such a folder. The jars are fetched by their Maven coordinates, with
 `mvn` if there is one, otherwise with the resolver that Spark brings, from the repository that these are configured for.
 Their names, versions and SHA-256 are in `jars.txt`; a file with another sum is not used.
@@ -21,6 +23,7 @@ from typing import NamedTuple
 from penstock.common.files.cache_directory import cache_directory
 from penstock.hosts.spark.driver.java import find_java
 from penstock.table.planner.errors import PlannerError
+from penstock.table.planner.wheel import PACKAGE, check_file, wheel_class_path, wheel_directory
 
 FLINK = "2.3.0"
 SETTING = "PENSTOCK_FLINK_PLANNER"
@@ -60,9 +63,18 @@ def planner_directory(environ: Mapping[str, str]) -> Path:
         check(directory)
         return directory
     directory = cache_directory(environ) / f"flink-planner-{FLINK}-{_digest()}"
-    if not directory.is_dir():
-        fetch(directory, environ)
+    if directory.is_dir():
+        return directory
+    installed = wheel_directory(FLINK, environ)
+    if installed is not None:
+        return installed
+    fetch(directory, environ)
     return directory
+
+
+def class_path(directory: Path) -> list[Path]:
+    """Return the jars in a directory that `planner_directory` returned."""
+    return wheel_class_path(directory) or [directory / jar.name for jar in required_jars()]
 
 
 def check(directory: Path) -> None:
@@ -74,13 +86,7 @@ def check(directory: Path) -> None:
             f"{missing[0]}. Fill it on a machine with network: {COMMAND} FOLDER"
         )
     for jar in required_jars():
-        with (directory / jar.name).open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
-        if found != jar.sha256:
-            raise PlannerError(
-                f"{directory / jar.name} is not the file that penstock expects (SHA-256 {found[:12]}…, expected "
-                f"{jar.sha256[:12]}…): it is not used. Delete it, and fetch it again: {COMMAND} FOLDER"
-            )
+        check_file(directory / jar.name, jar.sha256, f"Delete it, and fetch it again: {COMMAND} FOLDER")
 
 
 def fetch(directory: Path, environ: Mapping[str, str]) -> None:
@@ -161,7 +167,8 @@ def _run(command: list[str], fetcher: str) -> None:
 
 
 _WITHOUT_NETWORK = (
-    f"On a machine without network, copy the folder that `{COMMAND} FOLDER` fills elsewhere, and let {SETTING} name it."
+    f"On a machine without network, copy the folder that `{COMMAND} FOLDER` fills elsewhere, and let {SETTING} name "
+    f"it. Where PyPI can be reached, `pip install {PACKAGE}=={FLINK}` also brings the planner."
 )
 
 

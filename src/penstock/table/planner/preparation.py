@@ -25,7 +25,7 @@ from penstock.common.files.cache_directory import cache_directory
 from penstock.hosts.spark.driver.class_archive import SWITCH, absolute_python_path, builder_lock
 from penstock.hosts.spark.driver.java import JavaHome, find_java
 from penstock.table.planner.errors import PlannerError
-from penstock.table.planner.jars import required_jars
+from penstock.table.planner.jars import class_path, required_jars
 
 _SOURCES = Path(__file__).parent / "java"
 _CLASSES = ("AnyConnectorCatalog.java", "Environment.java", "PlannerServer.java", "KeptServer.java")
@@ -93,13 +93,13 @@ def launch(directory: Path, environ: Mapping[str, str]) -> Launch:
     except ConfigurationError as error:
         raise PlannerError(f"SQL is planned by Flink's planner, which needs Java: {error}") from None
     made = cache_directory(environ) / "flink-planner"
-    jars = [str(directory / jar.name) for jar in required_jars()]
+    jars = [*map(str, class_path(directory))]
     ours = made / f"penstock-{_digest_of_sources()}.jar"
     if not ours.is_file():
         _compile(java, jars, ours)
-    class_path = os.pathsep.join([*jars, str(ours)])
-    key = hashlib.sha256(f"{java.path} {java.version} {class_path}".encode()).hexdigest()[:12]
-    command = (str(java.path / "bin" / "java"), *_JVM, *_LIMITED, *_QUIET, "-cp", class_path, _MAIN)
+    all_jars = os.pathsep.join([*jars, str(ours)])
+    key = hashlib.sha256(f"{java.path} {java.version} {all_jars}".encode()).hexdigest()[:12]
+    command = (str(java.path / "bin" / "java"), *_JVM, *_LIMITED, *_QUIET, "-cp", all_jars, _MAIN)
     return Launch(command, made / f"classes-{key}.jsa", environ.get(SWITCH) != "off")
 
 

@@ -18,7 +18,6 @@ _TOKEN = re.compile(
 )
 
 
-_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _REFUSED = {
     "UPDATE": "a stream has no rows to update: write the changed rows with INSERT INTO a table with a primary key",
     "DELETE": "a stream has no rows to delete: filter them in a query, or delete them where they are stored",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import zipfile
 from pathlib import Path
 
 import pytest
 
+from penstock.table.planner import wheel
 from penstock.table.planner.errors import PlannerError
-from penstock.table.planner.jars import SETTING, check, planner_directory, required_jars
+from penstock.table.planner.jars import SETTING, check, class_path, planner_directory, required_jars
 
 
 def test_the_list() -> None:
@@ -67,3 +69,39 @@ def test_no_network(tmp_path: Path) -> None:
     with pytest.raises(PlannerError, match=rf"(?s)did not fetch .* let {SETTING} name it.*Could not transfer artifact"):
         planner_directory(environ)
     assert not list((tmp_path / "cache" / "penstock").iterdir())
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An apache-flink-libraries with small jars. Returns the folder of these."""
+    folder = tmp_path / "site" / "pyflink" / "lib"
+    folder.mkdir(parents=True)
+    about = tmp_path / "site" / "apache_flink_libraries-2.3.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-flink-libraries\nVersion: 2.3.0\n")
+    with zipfile.ZipFile(folder / "flink-table-planner-loader-2.3.0.jar", "w") as loader:
+        loader.writestr("flink-table-planner.jar", "the planner")
+    (folder / "flink-dist-2.3.0.jar").write_text("the rest")
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
+    monkeypatch.setattr(wheel, "wheel_jars", lambda: digests)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    return folder
+
+
+def test_an_installed_flink_has_the_planner(installed: Path, tmp_path: Path) -> None:
+    """Users who reach PyPI and no repository of Maven could not use SQL."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    directory = planner_directory(environ)
+    jars = class_path(directory)
+    assert [jar.read_text() for jar in jars] == ["the planner", "the rest"]
+    assert planner_directory(environ) == directory
+    (installed / "flink-dist-2.3.0.jar").write_text("something else")
+    with pytest.raises(PlannerError, match=r"flink-dist-2.3.0.jar is not the file that penstock expects"):
+        planner_directory(environ)
+
+
+def test_another_version_of_flink_is_not_used(installed: Path, tmp_path: Path) -> None:
+    """Its plans would have other nodes."""
+    about = installed.parents[1] / "apache_flink_libraries-2.3.0.dist-info" / "METADATA"
+    about.write_text(about.read_text().replace("2.3.0", "2.2.0"))
+    assert wheel.wheel_directory("2.3.0", {"XDG_CACHE_HOME": str(tmp_path / "cache")}) is None

@@ -56,7 +56,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
             name,
             found.source,
             columns=found.columns,
-            parallelism=found.parallelism,
+            parallelism=found.parallelism or translation.parallelism,
             watermarks=split_watermarks(translation, watermark, paths) if watermark is not None and by_split else None,
         )
         translation.name(source, node, "source")

@@ -86,6 +86,9 @@ public class Environment {
             throw new IllegalArgumentException(
                 "table.exec.legacy-cast-behaviour must be disabled, got " + value + ": write TRY_CAST");
         }
+        if (key.startsWith("table.exec.emit.") && !value.toLowerCase().matches("false|0 *[a-z]*")) {
+            throw new IllegalArgumentException(key + " is not supported: a window gives its rows once, when it ends");
+        }
         if ("pipeline.jars".equals(key) || "pipeline.classpaths".equals(key)) {
             throw new IllegalArgumentException(key + " is not supported: functions and connectors are written in Python");
         }
