@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import tempfile
 import time
 from collections import Counter
@@ -68,10 +69,14 @@ _COLUMNS = {
 
 
 class _OnSchedule(RateLimiter):
-    """Releases event k at the start plus `k / rate`, however late. The start is soon after all subtasks run."""
+    """Releases events at their own times, however late. The first time is soon after all subtasks run.
 
-    def __init__(self, folder: str, parallelism: int, subtask: int, per_ms: float) -> None:
-        self._folder, self._parallelism, self._per_ms = Path(folder), parallelism, per_ms
+    A subtask has every `parallelism`-th epoch of `epoch` events. Times are whole milliseconds, as in Flink.
+    """
+
+    def __init__(self, folder: str, parallelism: int, subtask: int, *, per_ms: float, epoch: int) -> None:
+        self._folder, self._parallelism, self._subtask = Path(folder), parallelism, subtask
+        self._per_ms, self._epoch = per_ms, epoch
         self._begun = self._folder / f"{subtask}.begun"
         self._start_ms: int | None = None
         self._taken = 0
@@ -83,7 +88,10 @@ class _OnSchedule(RateLimiter):
             self._start_ms = started_ms(self._folder, self._parallelism)
             if self._start_ms is None:
                 return 0
-        return max(0, int((now_ms - self._start_ms) * self._per_ms) - self._taken)
+        of_all = max(0, math.ceil((now_ms - self._start_ms + 1) * self._per_ms))
+        rounds, rest = divmod(of_all, self._parallelism * self._epoch)
+        of_round = min(max(0, rest - self._subtask * self._epoch), self._epoch)
+        return rounds * self._epoch + of_round - self._taken
 
     def take(self, count: int) -> None:
         self._taken += count
@@ -91,7 +99,9 @@ class _OnSchedule(RateLimiter):
     def next_due_ms(self) -> int:
         if self._start_ms is None:
             return time.time_ns() // 1_000_000 + 10
-        return self._start_ms + int((self._taken + 1) / self._per_ms) + 1
+        epochs, place = divmod(self._taken, self._epoch)
+        number = (epochs * self._parallelism + self._subtask) * self._epoch + place
+        return self._start_ms + int(number / self._per_ms)
 
 
 def started_ms(folder: Path, parallelism: int) -> int | None:
@@ -103,18 +113,18 @@ def started_ms(folder: Path, parallelism: int) -> int | None:
 
 
 class _Schedule(RateLimiterStrategy):
-    def __init__(self, folder: str, rate: int) -> None:
-        self._folder, self._rate = folder, rate
+    def __init__(self, folder: str, configuration: NexmarkConfiguration) -> None:
+        self._folder, self._configuration = folder, configuration
 
     def create_rate_limiter(self, parallelism: int, subtask: int) -> RateLimiter:
-        return _OnSchedule(self._folder, parallelism, subtask, self._rate / 1000 / parallelism)
+        per_ms, epoch = self._configuration.event_rate / 1000, self._configuration.epoch_events
+        return _OnSchedule(self._folder, parallelism, subtask, per_ms=per_ms, epoch=epoch)
 
 
 class _Events(TableConnector):
     def __init__(self, folder: str, rate: int, count: int) -> None:
-        self._source = NexmarkSource(
-            NexmarkConfiguration(event_rate=rate, base_time_ms=_BASE_MS), count, _Schedule(folder, rate)
-        )
+        configuration = NexmarkConfiguration(event_rate=rate, base_time_ms=_BASE_MS)
+        self._source = NexmarkSource(configuration, count, _Schedule(folder, configuration))
 
     def scan(self, request: ScanRequest) -> TableScan:
         columns = TableColumns(request.schema)
