@@ -13,6 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.StringJoiner;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.LongAdder;
@@ -20,8 +21,11 @@ import org.apache.flink.configuration.Configuration;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.table.annotation.DataTypeHint;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
+import org.apache.flink.table.data.TimestampData;
+import org.apache.flink.table.functions.FunctionContext;
 import org.apache.flink.table.functions.ScalarFunction;
 import org.apache.flink.types.Row;
 import org.apache.flink.types.RowKind;
@@ -31,8 +35,10 @@ import org.apache.flink.types.RowKind;
  *
  * The file has `options` of the environment, `setup` (statements), and `queries`: a list of `name`, `setup`, and `insert`
  * (to be measured: seconds of wall clock and of CPU of this process) or `select` (whose final rows are counted and
- * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key), or `latency` (a query
- * whose last column is the time of each row, UTC: a histogram of how much later rows arrive, in ms).
+ * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key), or `latency`: a query
+ * whose last column is the time of each row, UTC, over events that the filter `has_left_source(time)` sees at their
+ * source. A histogram of the clock at the rows' arrival less their time (ms), of the same for each subtask of sources
+ * the least (which is when its schedule begins), for rows whose time is `warmup_ms` later than the first event's.
  */
 public class FlinkNexmark {
     /** The function of q14: how often a character is in a text. */
@@ -47,7 +53,28 @@ public class FlinkNexmark {
     private static final ConcurrentHashMap<Object, BigInteger> OF_KEYS = new ConcurrentHashMap<>();
     private static final LongAdder COUNT = new LongAdder();
     private static final ConcurrentHashMap<Long, LongAdder> LATENCIES = new ConcurrentHashMap<>();
+    private static final ConcurrentLinkedQueue<AtomicLong> STARTS = new ConcurrentLinkedQueue<>();
     private static final AtomicLong FIRST = new AtomicLong();
+
+    /** Behind a source: learns by how much the clock is ahead of the time of events that leave it in time. */
+    public static class HasLeftSource extends ScalarFunction {
+        private transient AtomicLong least;
+
+        @Override
+        public void open(FunctionContext context) {
+            least = new AtomicLong(Long.MAX_VALUE);
+            STARTS.add(least);
+        }
+
+        public boolean eval(@DataTypeHint(value = "TIMESTAMP(3)", bridgedTo = TimestampData.class) TimestampData time) {
+            long ahead = System.currentTimeMillis() - time.getMillisecond();
+            if (ahead < least.get()) {
+                least.set(ahead);
+                FIRST.accumulateAndGet(time.getMillisecond(), Math::min);
+            }
+            return true;
+        }
+    }
 
     @SuppressWarnings("unchecked")
     public static void main(String[] arguments) throws Exception {
@@ -79,6 +106,7 @@ public class FlinkNexmark {
         StreamExecutionEnvironment program = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         StreamTableEnvironment tables = StreamTableEnvironment.create(program, EnvironmentSettings.newInstance()
             .inStreamingMode().withConfiguration(configuration).build());
+        tables.createTemporarySystemFunction("has_left_source", HasLeftSource.class);
         for (String statement : setup) {
             tables.executeSql(statement);
         }
@@ -103,24 +131,23 @@ public class FlinkNexmark {
         answer.put("cpu_s", (system.getProcessCpuTime() - cpu) / 1e9);
     }
 
-    /** Counts rows by their latency. Rows in the first `warmupMs` after the first one do not count. */
     private static void latency(StreamTableEnvironment tables, StreamExecutionEnvironment program, String select,
             int warmupMs, Map<String, Object> answer) throws Exception {
         LATENCIES.clear();
+        STARTS.clear();
         FIRST.set(Long.MAX_VALUE);
         tables.toChangelogStream(tables.sqlQuery(select))
             .map(row -> arrived(row, warmupMs)).returns(Boolean.class).sinkTo(new DiscardingSink<>());
         program.execute();
-        answer.put("latencies_ms", LATENCIES);
+        answer.put("arrivals_ms", LATENCIES);
+        answer.put("starts_ms", STARTS.stream().map(AtomicLong::get).filter(one -> one < Long.MAX_VALUE).toList());
     }
 
     private static boolean arrived(Row row, int warmupMs) {
-        long now = System.currentTimeMillis();
-        FIRST.accumulateAndGet(now, Math::min);
-        if (now >= FIRST.get() + warmupMs) {
-            LocalDateTime time = (LocalDateTime) row.getField(row.getArity() - 1);
-            long age = now - time.toInstant(ZoneOffset.UTC).toEpochMilli();
-            LATENCIES.computeIfAbsent(age, any -> new LongAdder()).add(1);
+        LocalDateTime at = (LocalDateTime) row.getField(row.getArity() - 1);
+        long time = at.toInstant(ZoneOffset.UTC).toEpochMilli();
+        if (time >= FIRST.get() + warmupMs) {
+            LATENCIES.computeIfAbsent(System.currentTimeMillis() - time, any -> new LongAdder()).add(1);
         }
         return true;
     }

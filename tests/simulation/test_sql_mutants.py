@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 from tests.simulation.sql_programs import EXPIRING
 from tests.simulation.test_sql_operators import (
@@ -46,8 +47,7 @@ def lost_change(patch: pytest.MonkeyPatch) -> None:
     write_back = JoinSide.write_back
 
     def without(self: Any, table: Any) -> None:
-        if self._changed:
-            self._changed.discard(max(self._changed))
+        self._is_changed[numpy.flatnonzero(self._is_changed)[-1:]] = False
         write_back(self, table)
 
     patch.setattr(JoinSide, "write_back", without)

@@ -104,6 +104,48 @@ def test_usual_messages_are_decoded_as_a_whole(seed: int) -> None:
     assert csv.decoder(flat.schema).usual(list(csv.encoder(flat.schema)(flat))).equals(flat)
 
 
+@pytest.mark.parametrize("null_rate", [0.05, 0.5, 0.95, 1.0])
+def test_rows_in_rows_that_are_mostly_there_or_mostly_missing(null_rate: float) -> None:
+    """Rows that are missing would have values of others, or NULLs instead of themselves."""
+    inner = pa.struct([("a", pa.int64()), ("b", pa.string()), ("c", pa.struct([("d", pa.timestamp("ms"))]))])
+    value = {"a": 1, "b": "x", "c": {"d": datetime(2024, 1, 1)}}
+    random = Random(7)
+    columns = {"number": (pa.int32(), lambda random: random.randint(0, 99)), "row": (inner, lambda _: value)}
+    batch = drawn(random, columns, 200, null_rate)
+    messages = list(format_of("json").encoder(batch.schema)(batch))
+    assert format_of("json").decoder(batch.schema).usual(messages).to_pylist() == batch.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.timestamp(unit, zone) for unit in ("s", "ms", "us", "ns") for zone in (None, "UTC")]
+)
+@pytest.mark.parametrize(("standard", "separator"), [("SQL", " "), ("ISO-8601", "T")])
+def test_texts_that_are_almost_times(kind: pa.TimestampType, standard: str, separator: str) -> None:
+    """A whole column would take texts that Flink refuses, or read them as another time than one by one."""
+    random = Random(11)
+    schema = pa.schema([("t", kind)])
+    decoder = format_of("json", timestamp_format_standard=standard).decoder(schema)
+    zone, usual, count = "" if kind.tz is None else "Z", b"{}", 0
+    for _ in range(300):
+        text = f"2024-02-{random.choice([28, 29, 29, 30])}{random.choice(f'{3 * separator} T')}"
+        text += random.choice(["22", "23", "24"])
+        text += random.choice([":59", *[f":59:{random.randint(57, 60)}"] * 9])
+        text += random.choice(["", "", ".", "." + "1234567891"[: random.randint(1, 10)]])
+        text += random.choice([zone, zone, zone, "", "Z", "+01:00"])
+        if random.random() < 0.3:
+            place = random.randrange(len(text))
+            text = text[:place] + random.choice(["", *"0:-. TZé"]) + text[place + random.randint(0, 1) :]
+        messages = [b"{}", usual, json.dumps({"t": text}).encode()]
+        try:
+            found = decoder.usual(messages)
+        except ValueError:
+            continue
+        count, usual = count + 1, messages[-1]
+        single = [decoder.single(message) for message in messages]
+        assert found.equals(pa.RecordBatch.from_pylist(single, schema=schema)), text
+    assert count >= 5
+
+
 JSON_VALUES: list[tuple[pa.DataType, Any, Any]] = [
     (pa.int32(), " 7 ", 7),
     (pa.int32(), 1.9, 1),

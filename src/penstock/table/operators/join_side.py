@@ -72,7 +72,8 @@ class JoinSide:
         self.matches: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
         """How many rows of the other side each row is joined with, for outer and semi joins."""
         self._written_ms: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
-        self._changed: set[int] = set()
+        self._is_changed: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
+        """Whether the rows of each key have changed since the last snapshot."""
         self._identities: KeySlots | None = None
         self._rows_of: dict[int, list[int]] = {}
 
@@ -134,7 +135,7 @@ class JoinSide:
         slots = self._slots[numbers]
         self._alive[numbers] = False
         self._gone += len(numbers)
-        self._changed.update(slots.tolist())
+        self._is_changed[slots] = True
         distinct, counts = numpy.unique(slots, return_counts=True)
         self._gone_of[distinct] += counts
         # A key whose row is replaced again and again must not pay for all the former ones.
@@ -148,7 +149,7 @@ class JoinSide:
         """Add to the number of matches of rows, of which some may be there several times."""
         numpy.add.at(self.matches, numbers, by)
         self._written_ms[numbers] = self._now_ms()
-        self._changed.update(self._slots[numbers].tolist())
+        self._is_changed[self._slots[numbers]] = True
 
     def change(self, keys: RowKeys, batch: pyarrow.RecordBatch, added: Mask, matches: Integers) -> None:
         """Add and retract rows, in their order. `added`: which are added; `matches`: how many each has."""
@@ -169,7 +170,7 @@ class JoinSide:
             self.matches[first : first + len(rows)] = matches[rows]
             self._written_ms[first : first + len(rows)] = self._now_ms()
             self._used += len(rows)
-            self._changed.update(slots.tolist())
+            self._is_changed[slots] = True
         if self._identities is not None:
             self._replace(batch, added, first)
         self._compact()
@@ -212,6 +213,7 @@ class JoinSide:
     def _make_room_for_keys(self) -> None:
         if len(self._gone_of) < len(self._lists.counts):
             self._gone_of = grown(self._gone_of, len(self._lists.counts), 0)
+            self._is_changed = grown(self._is_changed, len(self._lists.counts), False)
 
     def _grow(self, used: int) -> None:
         room = len(self._alive)
@@ -240,29 +242,30 @@ class JoinSide:
         alive = numpy.flatnonzero(self._alive[: self._used])
         batch, slots, matches = self.rows(alive), self._slots[alive], self.matches[alive]
         written_ms = self._written_ms[alive]
-        former, changed = self._keys, self._changed
-        gone = former.keys(numpy.fromiter(changed, numpy.int64, len(changed)))
+        former = self._keys
+        changed = former.keys(numpy.flatnonzero(self._is_changed))
         self._clear()
         if len(alive):
             keys = former.keys(slots)
             self.change(keys_of_values(keys), batch, numpy.ones(len(alive), numpy.bool_), matches)
             self._written_ms[: len(alive)] = written_ms
-        self._changed = set(self._keys.slots_of(keys_of_values(gone)).tolist()) if gone else set()
+        # Keys without rows are written, too.
+        slots = self._keys.slots_of(keys_of_values(changed)) if changed else numpy.zeros(0, numpy.int64)
         self._lists.make_room(len(self._keys))
         self._make_room_for_keys()
+        self._is_changed[:] = False
+        self._is_changed[slots] = True
 
     # Durable state.
 
     def write_back(self, table: LayeredTable) -> None:
         """Write the rows of keys that have changed since the last call."""
-        changed = numpy.array(sorted(self._changed), numpy.int64)
-        self._changed = set()
+        changed = numpy.flatnonzero(self._is_changed)
+        self._is_changed[changed] = False
         if not len(changed):
             return
         keys = self._keys.keys(changed)
-        known = numpy.flatnonzero(changed < len(self._lists.counts))
-        listed = self._lists.of(changed[known])
-        places, items = known[listed.places], listed.items
+        places, items = self._lists.of(changed)
         alive = self._alive[items]
         places, items = places[alive], items[alive]
         batch = self.rows(items)
@@ -295,7 +298,7 @@ class JoinSide:
             now_ms = self._now_ms()
             times = [entry[2] if len(entry) > 2 else now_ms for entry in entries]
             self._written_ms[: len(entries)] = times
-        self._changed = set()
+        self._is_changed[:] = False
 
     def __len__(self) -> int:
         return self._used - self._gone

@@ -20,7 +20,7 @@ from penstock.connectors.formats.plain_csv import PlainLines, with_nulls
 from penstock.table.connectors.formats.csv_form import CsvForm
 from penstock.table.connectors.formats.json_values import decimal_of
 from penstock.table.connectors.formats.message_format import MessageDecoder
-from penstock.table.connectors.formats.text_values import DATE, TIME, cast, date_of, moment_of, moment_pattern, time_of
+from penstock.table.connectors.formats.text_values import DATE, TIME, cast, date_of, moment_of, moments, time_of
 from penstock.table.functions.java_text import parse_double
 
 _Converter = Callable[[str], Any]
@@ -140,6 +140,8 @@ def _cast(texts: pyarrow.Array, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return the values of texts of the usual form. Raises ValueError, or ArrowInvalid, for others."""
     if arrow.is_string(kind):
         return texts.cast(kind)
+    if arrow.is_timestamp(kind):
+        return moments(texts, kind, " ")
     pattern = _pattern(kind)
     if pattern is None:
         raise ValueError(f"values of {kind} are read one by one")
@@ -155,6 +157,4 @@ def _pattern(kind: pyarrow.DataType) -> str | None:
         return "(true|false)"
     if arrow.is_date32(kind):
         return DATE
-    if arrow.is_time32(kind):
-        return TIME
-    return moment_pattern(kind, " ") if arrow.is_timestamp(kind) else None
+    return TIME if arrow.is_time32(kind) else None

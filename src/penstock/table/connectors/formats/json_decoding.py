@@ -8,11 +8,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from itertools import accumulate, chain
-from operator import attrgetter
+from itertools import accumulate, chain, repeat
+from operator import attrgetter, is_
 from typing import Any
 
 import msgspec
+import numpy
 import pyarrow
 from pyarrow import types as arrow
 
@@ -20,7 +21,7 @@ from penstock.common.functions.user_calls import results_of
 from penstock.common.values.decoding import json_decoder
 from penstock.table.connectors.formats.json_values import JsonReading, decimal_of, row_converter, value_of
 from penstock.table.connectors.formats.message_format import MessageDecoder
-from penstock.table.connectors.formats.text_values import DATE, TIME, cast, moment_pattern
+from penstock.table.connectors.formats.text_values import DATE, TIME, cast, moments
 
 _Build = Callable[[list[Any]], pyarrow.Array]
 """From decoded values, None for NULL, to a column."""
@@ -68,17 +69,22 @@ def _row(fields: Sequence[pyarrow.Field], reading: JsonReading) -> tuple[Any, _B
         rename={name: field.name for name, field in zip(names, fields, strict=True)},
         gc=False,
     )
+    nothing = kind(*[None] * len(names))
     getters = [attrgetter(name) for name in names]
     builders = [build for _, build in parts]
 
+    def columns_of(values: list[Any]) -> list[pyarrow.Array]:
+        return [build(list(map(get, values))) for get, build in zip(getters, builders, strict=True)]
+
     def build_row(values: list[Any]) -> pyarrow.Array:
-        present = [value for value in values if value is not None]
-        columns = [build(list(map(get, present))) for get, build in zip(getters, builders, strict=True)]
-        rows = pyarrow.StructArray.from_arrays(columns, fields=list(fields))
-        if len(present) == len(values):
-            return rows
-        places = iter(range(len(present)))
-        return rows.take(pyarrow.array([None if value is None else next(places) for value in values], pyarrow.int64()))
+        is_null = numpy.frombuffer(bytes(map(is_, values, repeat(None))), numpy.bool_)
+        if not is_null.any():
+            return pyarrow.StructArray.from_arrays(columns_of(values), fields=list(fields))
+        if 2 * numpy.count_nonzero(is_null) < len(values):
+            filled = [nothing if value is None else value for value in values]
+            return pyarrow.StructArray.from_arrays(columns_of(filled), fields=list(fields), mask=pyarrow.array(is_null))
+        rows = pyarrow.StructArray.from_arrays(columns_of(list(filter(None, values))), fields=list(fields))
+        return rows.take(pyarrow.array(numpy.cumsum(~is_null) - 1, mask=is_null))
 
     return kind, build_row
 
@@ -101,8 +107,7 @@ def _part(kind: pyarrow.DataType, reading: JsonReading) -> tuple[Any, _Build]:
     if arrow.is_time32(kind):
         return str, lambda values: _cast(values, TIME, kind)
     if arrow.is_timestamp(kind):
-        pattern = moment_pattern(kind, reading.separator)
-        return str, lambda values: _cast(values, pattern, kind)
+        return str, lambda values: moments(pyarrow.array(values, pyarrow.string()), kind, reading.separator)
     if arrow.is_binary(kind):
         return str, lambda values: pyarrow.array([None if one is None else _bytes(one) for one in values], kind)
     if arrow.is_list(kind):

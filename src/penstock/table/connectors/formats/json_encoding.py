@@ -13,7 +13,7 @@ import pyarrow
 from pyarrow import compute
 from pyarrow import types as arrow
 
-from penstock.common.columns.json_lines import quoted
+from penstock.common.columns.json_lines import escaped
 from penstock.common.columns.lines import TEXT, joined
 from penstock.common.values.written_texts import json_bytes
 from penstock.table.functions.java_text import decimal_text, double_text, float_text
@@ -46,33 +46,56 @@ class JsonEncoder:
         """Return the object of each row. JSON escapes line breaks, so no message has one."""
         if not batch.num_rows:
             return []
-        texts = self._object(batch.schema.names, batch.columns)
-        data = joined(texts, "\n").buffers()[2]
-        return bytes(memoryview(data)).split(b"\n")[: batch.num_rows]
+        texts = self._object(batch.schema.names, batch.columns, "\n")
+        return bytes(memoryview(texts.buffers()[2])).split(b"\n")[: batch.num_rows]
 
-    def _object(self, names: list[str], columns: list[pyarrow.Array]) -> pyarrow.Array:
-        parts: list[pyarrow.Array | str] = []
-        before = ""
-        for name, column in zip(names, columns, strict=True):
-            label = f"{json_bytes(name).decode()}:"
-            value = self._value(column)
-            if self._writing.ignores_nulls:
-                # With a comma in front of each: that of the first is cut off below.
-                value = joined(f",{label}", value)
-                parts.append(value.fill_null("") if value.null_count else value)
-            else:
-                parts += [f"{before}{label}", value.fill_null("null") if value.null_count else value]
-                before = ","
+    def _object(self, names: list[str], columns: list[pyarrow.Array], end: str = "") -> pyarrow.Array:
+        """Return the object of each row, and `end` behind it."""
         if self._writing.ignores_nulls:
-            content = compute.utf8_ltrim(joined(*parts), ",") if parts else None
-            return joined("{", content, "}")
-        return joined("{", *parts, "}")
+            return self._object_of_present(names, columns, end)
+        parts: list[pyarrow.Array | str] = []
+        before = "{"
+        for name, column in zip(names, columns, strict=True):
+            label = f"{before}{json_bytes(name).decode()}:"
+            text = None if column.null_count else self._content(column)
+            if text is not None:
+                # What surrounds all texts of a column is joined to the label, and to what follows.
+                parts += [f'{label}"', text]
+                before = '",'
+            else:
+                value = self._value(column)
+                parts += [label, value.fill_null("null") if value.null_count else value]
+                before = ","
+        return joined(*parts, f"{before.rstrip(',')}}}{end}")
+
+    def _object_of_present(self, names: list[str], columns: list[pyarrow.Array], end: str) -> pyarrow.Array:
+        parts = []
+        for name, column in zip(names, columns, strict=True):
+            # With a comma in front of each: that of the first is cut off below.
+            value = joined(f",{json_bytes(name).decode()}:", self._value(column))
+            parts.append(value.fill_null("") if value.null_count else value)
+        content = compute.utf8_ltrim(joined(*parts), ",") if parts else None
+        return joined("{", content, f"}}{end}")
+
+    def _content(self, column: pyarrow.Array) -> pyarrow.Array | None:
+        """Return what is between the quotation marks of each value; None for types whose values have none."""
+        kind = column.type
+        if arrow.is_string(kind):
+            return escaped(column.cast(TEXT))
+        if arrow.is_timestamp(kind):
+            return moments_text(column, self._writing.separator)
+        if arrow.is_date32(kind):
+            return column.cast(TEXT)
+        if arrow.is_time32(kind):
+            return compute.utf8_slice_codeunits(column.cast(TEXT), 0, 8)
+        return None
 
     def _value(self, column: pyarrow.Array) -> pyarrow.Array:
         """Return the JSON of each value, null for NULL."""
+        content = self._content(column)
+        if content is not None:
+            return joined('"', content, '"')
         kind = column.type
-        if arrow.is_string(kind):
-            return quoted(column.cast(TEXT))
         if arrow.is_integer(kind) or arrow.is_boolean(kind):
             return column.cast(TEXT)
         if arrow.is_floating(kind):
@@ -83,12 +106,6 @@ class JsonEncoder:
             return texts_one_by_one(column, decimal_text if self._writing.plain_decimals else str)
         if arrow.is_binary(kind):
             return texts_one_by_one(column, lambda value: f'"{base64.b64encode(value).decode()}"')
-        if arrow.is_timestamp(kind):
-            return joined('"', moments_text(column, self._writing.separator), '"')
-        if arrow.is_date32(kind):
-            return joined('"', column.cast(TEXT), '"')
-        if arrow.is_time32(kind):
-            return joined('"', compute.utf8_slice_codeunits(column.cast(TEXT), 0, 8), '"')
         return self._nested(column)
 
     def _nested(self, column: pyarrow.Array) -> pyarrow.Array:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from datetime import date
 
+import numpy
 import pyarrow
 from pyarrow import compute
 from pyarrow import types as arrow
 
 DATE, TIME = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[0-9]{2}:[0-9]{2}:[0-9]{2}"
 """Patterns of the usual form."""
+_LEAST = len("2024-01-31 23:59:59")
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DATE = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]{0,9}))?)?(Z?)")
@@ -57,10 +59,26 @@ def _nanos_of_day(text: str, *, needs_seconds: bool) -> tuple[int, str]:
     return (hours * 3600 + minutes * 60 + seconds) * 1_000_000_000 + int(fraction), found[5]
 
 
-def moment_pattern(kind: pyarrow.TimestampType, separator: str) -> str:
-    """Return the pattern of timestamps that Arrow reads: with no more digits than the type has."""
-    digits = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
-    return f"{DATE}{separator}{TIME}([.][0-9]{{1,{digits}}})?{'Z' if kind.tz else ''}"
+def moments(texts: pyarrow.StringArray, kind: pyarrow.TimestampType, separator: str) -> pyarrow.Array:
+    """Return the timestamps of texts such as `2024-01-31 23:59:59.999`, with no more digits than the type has.
+
+    Raises ValueError, ArrowInvalid too, for other texts.
+    """
+    if texts.null_count < len(texts):
+        starts = numpy.frombuffer(texts.buffers()[1], numpy.int32)[texts.offset :][: len(texts) + 1]
+        starts, ends = starts[:-1], starts[1:]
+        if texts.null_count:
+            is_valid = texts.is_valid().to_numpy(zero_copy_only=False)
+            starts, ends = starts[is_valid], ends[is_valid]
+        content = numpy.frombuffer(texts.buffers()[2], numpy.uint8)
+        # Arrow refuses all but ISO 8601, of which it also reads times without seconds, either separator, and any zone.
+        if not (
+            (ends - starts >= _LEAST).all()
+            and (content[starts + len("2024-01-31")] == ord(separator)).all()
+            and (kind.tz is None or (content[ends - 1] == ord("Z")).all())
+        ):
+            raise ValueError("a text does not have the usual form")
+    return texts.cast(kind)
 
 
 def cast(texts: pyarrow.Array, pattern: str, kind: pyarrow.DataType) -> pyarrow.Array:
