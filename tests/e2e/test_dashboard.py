@@ -73,7 +73,8 @@ def test_all_pages_show_what_rest_says_and_nothing_leaves_the_machine(
             browser.wait_for(vertex["name"], f"in {rate['sum']:.0f}/s", f"{busy['max'] / 10:.0f} %")
         browser.evaluate("[...document.querySelectorAll('.graph.along [data-vertex]')].pop().dispatchEvent("
                          "new MouseEvent('click', {bubbles: true}))")  # fmt: skip
-        browser.wait_for("level-1-slot-0", "a: kind == 1", "followed by", "within 5 s from first to last event")
+        browser.wait_for("level-1-slot-0", "a: kind == 1", "followed by", "within 5 s from first to last event",
+                         "mine.seen 300")  # fmt: skip
         browser.click("checkpoints")
         newest = served.get("/jobs/id/checkpoints")["latest"]["completed"]
         browser.wait_for("3 completed", newest["external_path"], "start delay", f"Checkpoint {newest['id']}")

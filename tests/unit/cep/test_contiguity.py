@@ -22,6 +22,15 @@ def test_followed_by_any_takes_each_event_that_fits() -> None:
     assert play(Pattern.begin("a").followed_by_any("b"), "a1 x1 b1 b2") == ["a1 b1", "a1 b2"]
 
 
+def test_a_match_that_took_an_event_comes_before_one_that_passed_it_over() -> None:
+    """The order of matches that one event completes would depend on a heap, as in Flink."""
+    pattern = Pattern.begin("a").followed_by_any("b").followed_by_any("c").followed_by("d")
+
+    assert play(pattern, "a1 b1 b2 c1 c2 d1") == [
+        *("a1 b1 c1 d1", "a1 b1 c2 d1", "a1 b2 c1 d1", "a1 b2 c2 d1"),
+    ]
+
+
 def test_each_event_that_fits_the_first_step_begins_a_match() -> None:
     """Overlapping matches would be lost."""
     assert play(Pattern.begin("a").followed_by("b"), "a1 a2 b1") == ["a1 b1", "a2 b1"]

@@ -20,8 +20,11 @@ from penstock.cep import (
     WithinType,
     field,
 )
+from penstock.cep.automata import automaton_of
+from penstock.cep.operators.pattern_filter import PatternFilterOperator
 from penstock.common.errors import JobError, ProgramError, UserFunctionError
-from penstock.datastream import DataStream, OutputTag
+from penstock.datastream import DataStream, OutputTag, StreamExecutionEnvironment
+from penstock.engine.runtime.chunks import Rows
 from penstock.testing import OperatorHarness
 
 LATE: OutputTag[Any] = OutputTag("late")
@@ -195,6 +198,62 @@ def test_the_partial_matches_of_a_key_are_bounded() -> None:
         feed(one, "a1k@1 a2k@2 a3k@3")
         with pytest.raises(JobError, match="key 'k': 3 partial matches exceed the bound of 2"):
             one.watermark(4)
+
+
+def test_metrics_say_what_a_pattern_does() -> None:
+    """A user would not see partial matches that grow, or that the filter drops nothing."""
+    with harness(a_then_b(10), lambda found: found.limit_partial_matches(2)) as one:
+        feed(one, "a1k@1 a2k@2 a3k@3 b1k@4 a1j@5 x@6")
+        one.watermark(4)
+        expected = {
+            "numPartialMatches": 0,
+            "maxPartialMatchesOfKey": 3,
+            "numMatches": 2,
+            "numTimedOutMatches": 0,
+            "numDiscardedPartialMatches": 1,
+            "numBufferedEvents": 1,
+        }
+        assert metrics_of(one.operator) == expected
+        one.watermark(20)
+        assert metrics_of(one.operator) == {**expected, "numTimedOutMatches": 1, "numBufferedEvents": 0}
+        assert one.operator.context.counters.extremes["maxPartialMatchesOfKey"] == "max"
+
+
+def test_the_filter_counts_what_it_drops_before_the_exchange() -> None:
+    """A user would not see whether conditions spare the exchange anything."""
+    with harness() as one:
+        dropping = PatternFilterOperator("filter", automaton_of(a_then_b()), timeouts=True)
+        dropping.setup(one.operator.context, one.operator.output)
+        dropping.process(Rows(["a1k", "x1k", "x2k", "b1k"], [1, 2, 3, 4]))
+        assert one.outputs() == ["a1k", "b1k"]
+        assert metrics_of(dropping)["numRecordsDropped"] == 2
+
+
+def metrics_of(operator: Any) -> dict[str, Any]:
+    """The own metrics of an operator, read now."""
+    operator.metrics.collect()
+    return dict(operator.context.counters.user)
+
+
+def test_the_plan_shows_what_is_dropped_before_the_exchange() -> None:
+    """A user would have to measure whether events of no step cross the exchange."""
+    names = []
+    for filters in (True, False):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        keyed = env.from_collection([{"kind": 1}]).key_by("kind")
+        pattern = Pattern.begin("a").where(field("kind") == 1).followed_by("b").where(field("kind") < 0)
+        found = CEP.pattern(keyed, pattern.within(10))
+        (found if filters else found.without_filter()).select(len).print()
+        names.append(env.get_execution_plan())
+    assert "Pattern filter: kind == 1 or kind < 0" in names[0]
+    assert "Pattern filter" not in names[1] and "Pattern a .. b" in names[1]
+
+
+def test_a_pattern_that_may_grow_without_end_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A user would learn of it when memory is full."""
+    with harness(a_then_b(None)), harness(a_then_b(10)):
+        (record,) = caplog.records
+    assert record.levelname == "WARNING" and "partial matches that wait for 'b' have no limit of time" in record.message
 
 
 def test_conditions_that_fail_name_the_event() -> None:

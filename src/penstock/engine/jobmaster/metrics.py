@@ -231,10 +231,7 @@ def _sum_up(name: str, parallelism: int, subtasks: list[TaskReport]) -> VertexMe
                 records_out=sum(report.records_out for report in reports),
                 late_records_dropped=sum(report.late_records_dropped for report in reports),
                 watermark=min(report.watermark for report in reports),
-                user={
-                    metric: _combined(metric, [report for report in reports if metric in report.user])
-                    for metric in sorted({metric for report in reports for metric in report.user})
-                },
+                user=own_metrics(reports),
                 output_watermark=min(report.output_watermark for report in reports),
             )
             for reports in per_operator
@@ -260,6 +257,12 @@ def skew(values: Sequence[float]) -> float:
     mean = sum(values) / len(values) if values else 0
     deviation = sum(abs(value - mean) for value in values) / len(values) if values else 0
     return min(100.0, 100 * deviation / mean) if mean else 0.0
+
+
+def own_metrics(reports: Sequence[OperatorReport]) -> dict[str, int | float]:
+    """Return the metrics that an operator, or its function, has added, over the subtasks that report them."""
+    names = sorted({metric for report in reports for metric in report.user})
+    return {name: _combined(name, [report for report in reports if name in report.user]) for name in names}
 
 
 _COMBINE = {"min": min, "max": max}

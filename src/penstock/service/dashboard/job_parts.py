@@ -87,11 +87,17 @@ class SubtasksPart(MarkupPart):
 
 
 def descriptions_of(vertex: dict[str, Any]) -> list[Markup]:
-    """Show what operators of `/jobs/:id/vertices/:id` say of themselves: a pattern, its picture."""
+    """Show what operators of `/jobs/:id/vertices/:id` say of themselves: a pattern, its picture; their own metrics."""
     return [
-        element("div", element("h3", one["name"]), element("pre", one["description"]), cls="description")
+        element(
+            "div",
+            element("h3", one["name"]),
+            element("pre", one["description"]) if one["description"] else None,
+            element("p", " · ".join(f"{name} {value:,}" for name, value in metrics.items())) if metrics else None,
+            cls="description",
+        )
         for one in vertex.get("operators", ())
-        if one["description"]
+        if (metrics := one.get("metrics")) or one["description"]
     ]
 
 

@@ -12,8 +12,10 @@ from starlette.requests import Request
 from penstock.common.time.wall_clock import now_ms
 from penstock.engine.jobmaster.execution_graph import Execution
 from penstock.engine.jobmaster.execution_state import ExecutionState
+from penstock.engine.jobmaster.metrics import own_metrics
 from penstock.engine.plan.job_graph import JobVertex
 from penstock.engine.plan.vertex_ids import vertex_id
+from penstock.engine.rpc.messages import TaskReport
 from penstock.service.rest.answers import get, job_of, number_of, subtask_of, vertex_of
 from penstock.service.rest.io_metrics import io_metrics
 from penstock.service.rest.job_paths import state_counts, times_of, vertex_state
@@ -39,8 +41,21 @@ def details(request: Request) -> dict[str, Any]:
         "now": at_ms,
         "subtasks": subtasks,
         "aggregated": _aggregated(subtasks),
-        "operators": [{"name": node.name, "description": node.transformation.description} for node in vertex.nodes],
+        "operators": _operators(vertex, [growths[one.task].now for one in executions if one.task in growths]),
     }
+
+
+def _operators(vertex: JobVertex, reports: list[TaskReport]) -> list[dict[str, Any]]:
+    """Return what operators say of themselves, and the metrics that they have beside those of all operators."""
+    return [
+        {
+            "name": node.name,
+            "description": node.transformation.description,
+            # A task that is starting has reported no operators.
+            "metrics": own_metrics([one.operators[place] for one in reports if place < len(one.operators)]),
+        }
+        for place, node in enumerate(vertex.nodes)
+    ]
 
 
 def subtask(request: Request) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.common.job_id import JobID
 from penstock.engine.jobmaster.execution_graph import Execution, ExecutionGraph
 from penstock.engine.jobmaster.execution_state import ExecutionState
-from penstock.engine.rpc.messages import Heartbeat, Register, SlotFailed
+from penstock.engine.rpc.messages import Heartbeat, OperatorReport, Register, SlotFailed, TaskReport
 from penstock.engine.runtime.ids import SlotId, SubtaskId
 from penstock.hosts.spark.driver.batched_run import BatchedRun
 from penstock.service.rest.job_paths import vertex_state
@@ -121,7 +121,11 @@ def test_a_vertex_has_what_its_operators_say_of_themselves(tmp_path: Path) -> No
         "b: kind < 0",
         "within 5 s from first to last event",
     ]
-    assert sink["description"] is None
+    assert sink["description"] is None and found["metrics"] == {}
+    own: dict[str, int | float] = {"numPartialMatches": 7, "maxPartialMatchesOfKey": 2}
+    served.job.metrics.update([TaskReport(1, 0, *[0] * 10, [OperatorReport(found["name"], 9, 0, 0, 0, own)])])
+    found, sink = served.get(served.vertex(1))["operators"]
+    assert found["metrics"] == own and sink["metrics"] == {}
     served.endpoint.close()
 
 
