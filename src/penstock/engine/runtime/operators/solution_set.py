@@ -69,6 +69,10 @@ class SolutionSetOperator(KeyedCoProcessOperator):
         """By superstep: with slack, messages of a later one may come before."""
         self._due: Iterator[tuple[int, Any, Values]] | None = None
 
+    @property
+    def holds_superstep(self) -> bool:
+        return bool(self._waiting)
+
     def process_second(self, chunk: Rows) -> bool:
         keys, times = self.keys_of(chunk.values, self.second_key_selector), chunk.timestamps
         assert times is not None, "a message without a superstep"
