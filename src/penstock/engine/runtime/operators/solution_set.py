@@ -38,8 +38,8 @@ class Messages:
         groups = self._groups
         if not _PLAIN.issuperset(map(type, keys)):
             keys = [key if type(key) in _PLAIN else self._place_of(key) for key in keys]
-        for key, value in zip(keys, values, strict=True):
-            groups[key].append(value)
+        for group, value in zip(map(groups.__getitem__, keys), values, strict=True):
+            group.append(value)
 
     def _place_of(self, key: Any) -> Any:
         """Return where messages to a key wait: equal keys have one place, such as 1, True and 1.0."""
