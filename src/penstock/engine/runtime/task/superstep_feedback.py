@@ -151,6 +151,15 @@ class SuperstepFeedback:
         """Whether records wait that the operator has not processed."""
         return not self.ended and (any(self._fed.values()) or not self._input.is_empty)
 
+    @property
+    def awaited(self) -> int:
+        """How many buffers are needed to continue: each sender that has not ended the superstep sends another one.
+
+        With slack a superstep begins with what has come.
+        """
+        waits = self.state is HeadState.RUNNING and self._has_ended and not self._head.rules.slack
+        return max(1, self._decisions.missing) if waits else 1
+
     def open(self) -> None:
         """Begin with superstep 0, or with the one before which the restored snapshot was taken."""
         place, self._head.place = self._head.place, None
