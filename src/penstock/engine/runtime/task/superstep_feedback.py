@@ -179,9 +179,9 @@ class SuperstepFeedback:
 
     def receive(self, channel: InputChannel, header: Header, buffer: bytes) -> None:
         """Queue a buffer that came back."""
-        self._work.append(partial(self._unpack, channel, header, buffer))
+        self._work.append(partial(self._unpack, channel, buffer))
 
-    def _unpack(self, channel: InputChannel, header: Header, buffer: bytes) -> None:
+    def _unpack(self, channel: InputChannel, buffer: bytes) -> None:
         items = decode_items(buffer)
         channel.items += len(items)
         ends = [item for item in items if type(item) is EndOfSuperstep]
@@ -197,8 +197,8 @@ class SuperstepFeedback:
             # A sender ends a superstep before it gets records of the next one: records belong to one superstep.
             behind = items[items.index(ends[0]) :] if ends else []
             assert ELEMENTS.issuperset(map(type, behind)), "records behind the end of a superstep"
-            queue = self._queue_of(self._decisions.clocks[channel.id])
-            queue.append(buffer if len(records) == len(items) else encode(header, records))
+            # As it came: to encode the records without their end would cost as much as to send them.
+            self._queue_of(self._decisions.clocks[channel.id]).append(buffer)
         for end in ends:
             self._decisions.ended(channel.id, end)
             self._decide()
@@ -349,7 +349,7 @@ class SuperstepFeedback:
         buffer = worksets[0].popleft()
         edge = decode_header(buffer).edge
         self._work.appendleft(partial(self._emit_next, worksets, count))
-        for item in reversed(decode_items(buffer)):
+        for item in reversed(_records_of(buffer)):
             chunk = self._inputs.decoded(edge, item)
             if count is not None:
                 count(len(chunk))
@@ -427,7 +427,7 @@ class SuperstepFeedback:
             # Other heads may have begun the next superstep already: feedback of that is behind the barrier.
             if superstep <= self._number:
                 for buffer in self._fed[superstep]:
-                    log.append(buffer)
+                    log.append(_without_elements(buffer))
         self._head.log = log
         self._head.place = self._decisions.place(self._number + 1)
         # Tasks do not learn when a savepoint is complete.
@@ -500,3 +500,15 @@ class SuperstepFeedback:
         for queue in self._fed.values():
             queue.close()
         self._input.close()
+
+
+def _records_of(buffer: bytes) -> list[BufferItem]:
+    """Return the chunks of a buffer, without the elements behind them."""
+    return [item for item in decode_items(buffer) if type(item) not in ELEMENTS]
+
+
+def _without_elements(buffer: bytes) -> bytes:
+    """Return a buffer of the same chunks."""
+    items = decode_items(buffer)
+    records = [item for item in items if type(item) not in ELEMENTS]
+    return buffer if len(records) == len(items) else encode(decode_header(buffer), records)
