@@ -24,6 +24,8 @@ from penstock.engine.runtime.operators.map_partition import MapPartitionOperator
 from penstock.engine.runtime.operators.numbering import NumberingOperator
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.windows.partition_aggregate import PartitionAggregateOperator
+from penstock.engine.runtime.windows.window_operator import WindowOperator
+from penstock.engine.runtime.windows.windowing import WindowingOperator
 from penstock.hosts.simulator import Circumstances, Simulation, Trace
 from penstock.hosts.simulator.batched import BatchedSimulation
 
@@ -264,18 +266,10 @@ def test_whole_streams_under_faults(name: str, seeds: range) -> None:
 
 def simulated(name: str, seed: int) -> None:
     """Run a program under faults, and check its results."""
-    circumstances = dataclasses.replace(
-        Circumstances.draw(Random(seed + 1)),
-        exactly_once=True,
-        damage_rate=0.0,
-        cancel_at_step=None,
-        drain_rate=0.0,
-        slots_change_at_steps=(),
-    )
     simulation = Simulation(
         graph(name, seed, 2),
         Random(seed),
-        circumstances,
+        drawn(seed),
         Trace(None),
         exact_time=False,
         rescaled=lambda chance: graph(name, seed, chance.randint(1, 4)),
@@ -322,6 +316,62 @@ def test_event_time_that_does_not_wait_is_missed(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(AssertionError, match="records are missing"):
         for seed in range(3):
             in_windows("cross", seed)
+
+
+ROUNDS = 4
+
+
+def behind_a_loop(seed: int, circumstances: Circumstances) -> None:
+    """Sum what goes round in a loop by key: each record comes in several rounds, also behind the end of event time."""
+    env = environment()
+    splits, _ = scripts(seed)
+    source = env.from_source(scripted(*splits), WatermarkStrategy.for_monotonous_timestamps(), "numbers")
+    head = source.map(lambda record: (key(record), number(record), 1)).iterate()
+    again = head.map(lambda value: (value[0], value[1], value[2] + 1)).filter(lambda value: value[2] <= ROUNDS)
+    head.close_with(again.rebalance())
+    sums = head.key_by(lambda value: value[0]).full_window_partition()
+    sums.reduce(lambda one, other: (one[0], one[1] + other[1], 0)).print()
+    simulation = Simulation(graph_of(env), Random(seed), circumstances, Trace(None), exact_time=False)
+    assert simulation.run() is JobStatus.FINISHED, simulation.error
+    found = {value[0]: value[1] for values in simulation.outside.results.values() for value in values}
+    records = by_key(record for one in splits for record, _ in one.records)
+    assert found == {one: ROUNDS * sum(map(number, same_key)) for one, same_key in records.items()}, (
+        "rounds are missing"
+    )
+
+
+def drawn(seed: int) -> Circumstances:
+    """Return circumstances with faults, in which a job still ends with all of its results."""
+    return dataclasses.replace(
+        Circumstances.draw(Random(seed + 1)),
+        exactly_once=True,
+        damage_rate=0.0,
+        cancel_at_step=None,
+        drain_rate=0.0,
+        slots_change_at_steps=(),
+    )
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        range(2),
+        pytest.param(range(2, 5), marks=pytest.mark.thorough),
+        pytest.param(range(5, 1_000), marks=pytest.mark.soak),
+    ],
+)
+def test_a_whole_stream_behind_a_loop_has_all_rounds(seeds: range) -> None:
+    """Windows of the whole stream would fire at the end of event time, which is that of the loop's input."""
+    for seed in seeds:
+        behind_a_loop(seed, drawn(seed))
+
+
+def test_a_window_that_does_not_wait_for_the_loop_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test above would pass with windows that fire at the end of event time."""
+    monkeypatch.setattr(WindowOperator, "watermark", WindowingOperator.watermark)
+    with pytest.raises(AssertionError, match="rounds are missing"):
+        for seed in range(3):
+            behind_a_loop(seed, Circumstances(jump_rate=0.0))
 
 
 def test_pairs_of_a_cross_share_no_value() -> None:

@@ -193,6 +193,13 @@ def one_quiet_superstep(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Decisions, "decide", at_once)
 
 
+def too_much_awaited(patch: pytest.MonkeyPatch) -> None:
+    """A head sleeps until more has come than its senders send."""
+    awaited = SuperstepFeedback.awaited.fget
+    assert awaited is not None
+    patch.setattr(SuperstepFeedback, "awaited", property(lambda self: awaited(self) + self._decisions.decided))
+
+
 FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], bool]] = [
     (lost_end, False),
     (doubled_end, False),
@@ -203,6 +210,7 @@ FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], bool]] = [
     (records_not_counted, False),
     (further_ahead, False),
     (one_quiet_superstep, False),
+    (too_much_awaited, False),
     (boundary_at_once, True),
     (barrier_at_once, True),
     (barrier_not_agreed, True),

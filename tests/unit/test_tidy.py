@@ -54,6 +54,7 @@ CLOCKS = {"now", "today", "utcnow"}
 # Faults are put into the runtime there on purpose, wherever it hurts: what is private is where its rules are.
 MAY_PATCH_ALL = {
     "tests/simulation/test_array_iterations.py",
+    "tests/simulation/test_chained_iterations.py",
     "tests/simulation/test_claims.py",
     "tests/simulation/test_mutants.py",
     "tests/simulation/test_async_mutants.py",

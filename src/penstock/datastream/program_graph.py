@@ -9,6 +9,7 @@ from penstock.common.configuration import Configuration, options
 from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import ProgramError
 from penstock.common.execution_config import ExecutionConfig
+from penstock.engine.plan.loop_checks import check_loops
 from penstock.engine.plan.stream_graph import NOTHING_REPLACED, GraphSettings, StreamGraph
 from penstock.engine.plan.superstep_checks import check_structured_iterations
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
@@ -43,6 +44,7 @@ def stream_graph_of(
         replaced,
     )
     check_structured_iterations(graph)
+    check_loops(graph)
     return graph
 
 

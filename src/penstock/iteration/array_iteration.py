@@ -195,8 +195,10 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
     def snapshot_state(self, context: Any) -> None:
         self._restored = []
         step = self._step
-        entries = [(_ENTRIES, chunk) for chunk in self._by_group(_ENTRIES, step.entries)]
-        self._state.update([*entries, *((_STATIC, chunk) for chunk in self._by_group(_STATIC, step.static))])
+        complete = [(kind, chunk) for kind in self._keys for chunk in self._by_group(kind, getattr(step, kind))]
+        # While another iteration leads to this one, its data may arrive before superstep 0 ends.
+        arrived = [(kind, chunk) for kind, chunks in self._arrived.items() for chunk in chunks]
+        self._state.update([*complete, *arrived])
 
     def process_element1(self, value: Any, ctx: Any) -> None:
         self._messages.append(value[2])

@@ -9,6 +9,7 @@ docs/internals/decisions/0011-values-that-may-change.md has the alternatives and
 from __future__ import annotations
 
 import pickle
+from itertools import chain
 from typing import Any
 
 from penstock.common.values.class_copies import copier_of
@@ -18,6 +19,7 @@ from penstock.common.values.container_copies import Memo as Memo
 from penstock.common.values.container_copies import copy_of_part as copy_of_part
 
 _are_atoms = ATOMS.issuperset
+_are_tuples = frozenset({tuple}).issuperset
 # An attribute of the instance, because a function in the class would be bound to the instance.
 COPIERS.of_class = copier_of
 
@@ -52,6 +54,11 @@ def pair_of_atoms(values: list[Any], known: tuple[type, type]) -> tuple[type, ty
     if type(last) is tuple and len(last) == 2 and _are_atoms(map(type, last)):
         return type(last[0]), type(last[1])
     return known
+
+
+def are_tuples_of_atoms(values: list[Any]) -> bool:
+    """Return whether all values are tuples of atoms, which need no copies: a test without Python code for each."""
+    return _are_tuples(map(type, values)) and _are_atoms(map(type, chain.from_iterable(values)))
 
 
 def independent_copies(values: list[Any]) -> list[Any]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from penstock.common.errors import ProgramError
 from penstock.engine.plan.automatic_columns import choose_columns
+from penstock.engine.plan.chained_iterations import await_earlier_iterations
 from penstock.engine.plan.column_passes import (
     aggregate_before_exchanges,
     iterate_on_columns,
@@ -73,6 +74,7 @@ PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
         convert_kinds,
         read_as_columns,
         name_event_time,
+        await_earlier_iterations,
     ),
     BATCH: (
         refuse_loops,

@@ -23,7 +23,7 @@ from penstock.engine.rpc.server import OnlyClient
 _IN_FLIGHT_MAX = 64
 """Messages in a sender's queue, and in a receiver's: a sender waits while both are full."""
 _GIVE_UP_POLL_MS = 100
-_CLOSE_POLL_MS = 50
+_CLOSE_CHECK_MS = 50
 
 
 class SlotInbox:
@@ -46,6 +46,7 @@ class SlotInbox:
         self._socket.curve_secretkey = keys.client_secret
         self._socket.linger = 0
         self._socket.rcvhwm = _IN_FLIGHT_MAX
+        self._socket.rcvtimeo = _CLOSE_CHECK_MS
         host = _own_host(keys.endpoint)
         port = self._socket.bind_to_random_port(f"tcp://{host}")
         self.address = f"tcp://{host}:{port}"
@@ -61,8 +62,11 @@ class SlotInbox:
     def _serve(self) -> None:
         try:
             while not self._closing.is_set():
-                if self._socket.poll(_CLOSE_POLL_MS):
-                    self._on_message(self._socket.recv())
+                try:
+                    message = self._socket.recv()
+                except zmq.Again:
+                    continue
+                self._on_message(message)
         finally:
             self._socket.close()
             self._authenticator.stop()

@@ -82,6 +82,8 @@ class SlotHost:
         self.attempt = attempt
         self._life = SlotLifecycle(attempt, self)
         self.rows: deque[tuple[int, bytes]] = deque()
+        self._feedback: list[bytes] = []
+        """Feedback that has arrived, and that the slot does not need yet."""
         self._blocked_since_ms: int | None = None
         """When rows started to wait, or None."""
         self._held_since_ms: int | None = None
@@ -171,8 +173,16 @@ class SlotHost:
 
     def receive_feedback(self, row: bytes) -> None:
         """Process a buffer that was fed back."""
-        self.fresh = self.fresh or not self.discarding
-        self._life.receive_feedback(lambda: [row])
+        self._feedback.append(row)
+        self._deliver_feedback()
+
+    def _deliver_feedback(self) -> None:
+        """Deliver feedback as late as a host may: when the slot could do something with it."""
+        slot = self._life.slot
+        if slot is not None and self._feedback and len(self._feedback) >= slot.feedback_awaited:
+            rows, self._feedback = self._feedback, []
+            self.fresh = self.fresh or not self.discarding
+            self._life.receive_feedback(lambda: rows)
 
     def receive_advice(self, message: bytes) -> None:
         """Process advice of a slot that this one sends to."""
@@ -183,6 +193,7 @@ class SlotHost:
         """Run one step of the slot."""
         self.fresh = False
         self._life.step(self._outcomes)
+        self._deliver_feedback()
         self._take_rows()
         self._count_held_time()
 

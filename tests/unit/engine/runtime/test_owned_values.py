@@ -73,6 +73,17 @@ class GrowingLists(FlatMapFunction):
         return [items, items]
 
 
+class GrowingMany(ProcessFunction):
+    """Returns a list of many pairs, of which the last one is changed by the next call, or a list of flat pairs."""
+
+    def open(self, runtime_context):
+        self.items: list[str] = []
+
+    def process_element(self, value, ctx):
+        self.items.append(value)
+        return [*((value, number) for number in range(5)), ("items", self.items)]
+
+
 class GrowingState(KeyedProcessFunction):
     """Emits what is in its state, as one does."""
 
@@ -157,6 +168,16 @@ class Clearing(MapFunction):
     def map(self, value):
         value.clear()
         return value
+
+
+@pytest.mark.parametrize("chunk_records", [4, 6, 9, 100])
+def test_lists_of_many_results_stay_as_they_were_emitted(chunk_records: int) -> None:
+    """Results of a list are tested together whether they may change, and may be more than a chunk."""
+    env = environment(1)
+    env.from_collection(["a", "b"]).process(GrowingMany()).print()
+    found = results(env, dataclasses.replace(CALM, chunk_records=chunk_records))
+    flat = [[(value, number) for number in range(5)] for value in "ab"]
+    assert found == [*flat[0], ("items", ["a"]), *flat[1], ("items", ["a", "b"])]
 
 
 def test_a_branch_that_changes_its_values_changes_no_other() -> None:

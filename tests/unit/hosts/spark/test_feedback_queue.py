@@ -30,6 +30,29 @@ def test_it_comes_in_order_and_rings_once() -> None:
     assert bell.rings == 2, "it was empty, and the slot may sleep"
 
 
+def test_a_slot_sleeps_until_there_is_as_much_as_it_needs() -> None:
+    """A head would wake for the end of a superstep of each sender, or sleep although all have come."""
+    bell = Bell()
+    fed_back = FeedbackQueue(1 << 20, bell)
+    assert fed_back.take(3) == []
+    fed_back.put(b"one")
+    fed_back.put(b"two")
+    assert bell.rings == 0 and fed_back.take(3) == []
+    fed_back.put(b"three")
+    assert bell.rings == 1 and fed_back.take(3) == [b"one", b"two", b"three"]
+    fed_back.put(b"four")
+    assert bell.rings == 2, "it may need one now"
+    assert fed_back.take() == [b"four"]
+
+
+def test_a_slot_that_needs_less_gets_what_has_come() -> None:
+    """What came while it needed more would wait for the next buffer."""
+    fed_back = FeedbackQueue(1 << 20, Bell())
+    assert fed_back.take(2) == []
+    fed_back.put(b"one")
+    assert fed_back.take(1) == [b"one"]
+
+
 def test_a_turn_takes_a_part() -> None:
     """Input from outside, and barriers with it, would wait for all that a loop has made."""
     fed_back = FeedbackQueue(1 << 20, Bell())

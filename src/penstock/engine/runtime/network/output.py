@@ -157,6 +157,11 @@ class OutputEdge:
         partitioner: Partitioner = self.gathering.partitioner
         return partitioner
 
+    @property
+    def holds_superstep(self) -> bool:
+        """Whether it counts something of the superstep that runs, which a snapshot would not contain."""
+        return False
+
     def emit(self, chunk: Any) -> bool:
         """Add a chunk, and send the buffers that it fills. False: the step's budget is used up."""
         self.gathering.add(chunk)

@@ -1,4 +1,7 @@
-"""Edges within a structured iteration: an end of a superstep leaves at once, and says what the heads need to decide."""
+"""Edges within a structured iteration: an end of a superstep leaves at once, and says what the heads need to decide.
+
+Between iterations only the end of the earlier one travels, apart from what is emitted.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from penstock.engine.runtime.network.buffer import (
     BeginOfSuperstep,
     CheckpointBarrier,
     Element,
+    EndOfData,
     EndOfSuperstep,
     Watermark,
 )
@@ -22,6 +26,20 @@ from penstock.engine.state.key_groups import KeyGroups
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.task.supersteps import Supersteps
+
+
+class EndEdge(OutputEdge):
+    """An edge to the heads of a later iteration: they learn when this one has ended, and nothing of its supersteps."""
+
+    def element(self, element: Element) -> None:
+        if type(element) in (CheckpointBarrier, EndOfData) or element == _END_OF_TIME:
+            super().element(element)
+
+    def element_to_one(self, element: Element, turn: int) -> None:
+        """Drop the marker: latency is measured on the way of the records."""
+
+
+_END_OF_TIME = Watermark(MAX_TIMESTAMP)
 
 
 class SuperstepEdge(OutputEdge):
@@ -39,6 +57,10 @@ class SuperstepEdge(OutputEdge):
         super().__init__(partitioner, sender, key_groups)
         self.supersteps = supersteps
         self._carries = carries
+
+    @property
+    def holds_superstep(self) -> bool:
+        return self.supersteps.holds_aggregates
 
     def element(self, element: Element) -> None:
         if type(element) is not Watermark or element.timestamp == MAX_TIMESTAMP:
@@ -70,6 +92,10 @@ class SuperstepFeedbackEdge(SuperstepEdge):
         role = self.sender.info.role
         self._sends = role is not None and role.carries_records
         self._records = 0
+
+    @property
+    def holds_superstep(self) -> bool:
+        return self._records > 0 or super().holds_superstep
 
     def emit(self, chunk: Any) -> bool:
         if self.supersteps.has_ended:

@@ -28,6 +28,16 @@ class WorksetForwardPartitioner(ForwardPartitioner):
         self._own.extend(chunk)
 
 
+class EndPartitioner(Partitioner):
+    """Send no records: a later iteration learns from it when an earlier one has ended."""
+
+    ship_strategy = "END"
+    may_be_overtaken = False
+
+    def distribute(self, chunk: Rows) -> None:
+        """Drop the records."""
+
+
 class CountPartitioner(Partitioner):
     """Send no records: another head gets them, and this one only their number."""
 

@@ -220,6 +220,11 @@ class Operator:
         """Whether it holds records that it will emit without further input, when asynchronous calls have ended."""
         return False
 
+    @property
+    def holds_superstep(self) -> bool:
+        """Whether it holds records of the superstep that runs, which a snapshot would not contain."""
+        return False
+
     def finish(self) -> bool:
         """Emit buffered results: all inputs have ended."""
         return True

@@ -15,7 +15,7 @@ from msgspec import UNSET
 from penstock.api.timers import TimeDomain, TimerService
 from penstock.common.errors import ProgramError
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.values.copies import ATOMS, pair_of_atoms
+from penstock.common.values.copies import ATOMS, are_tuples_of_atoms, pair_of_atoms
 from penstock.engine.runtime.chunks import Rows, Timestamps, Values
 from penstock.engine.runtime.operators.emitted import COLLECTIONS, emitted, trusted_generator
 from penstock.engine.runtime.operators.function import UserFunction
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _INPUT_MAX = 4
 """The largest input, in chunks, of the loop that does not count the first result of a record."""
+_TESTED_TOGETHER = 4
+"""Results of a list are tested together from this number on; for fewer, a test of each costs less."""
 
 
 class KeyedContext:
@@ -420,12 +422,12 @@ class ProcessOperator(SuperstepListening, FunctionOperator):
                 return False
 
     def _gather(self, outputs: Values, times: Timestamps, limit: int) -> bool:
-        ctx, call = self._given_context, self._called.call
+        ctx, call, copy = self._given_context, self._called.call, self.copy_value
         generator = trusted_generator(call)
         while True:
             if self._results is not None:
                 for result in self._results:
-                    outputs.append(self.copy_value(result))
+                    outputs.append(copy(result))
                     if times is not None:
                         times.append(ctx.current_timestamp)
                     if len(outputs) >= limit:
@@ -435,10 +437,19 @@ class ProcessOperator(SuperstepListening, FunctionOperator):
                 if self._times is not None:
                     ctx.current_timestamp = next(self._times)
                 results = call(value, ctx)
-                if results is not None:
-                    if (kind := type(results)) is not generator and kind is not list and kind not in COLLECTIONS:
-                        results = emitted(results)
-                    self._results = iter(results)
-                    break
+                if results is None:
+                    continue
+                kind = type(results)
+                if kind is list and _TESTED_TOGETHER <= (count := len(results)) <= limit:
+                    outputs += results if are_tuples_of_atoms(results) else map(copy, results)
+                    if times is not None:
+                        times += [ctx.current_timestamp] * count
+                    if len(outputs) >= limit:
+                        return True
+                    continue
+                if kind is not generator and kind is not list and kind not in COLLECTIONS:
+                    results = emitted(results)
+                self._results = iter(results)
+                break
             else:
                 return False

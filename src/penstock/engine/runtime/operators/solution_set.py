@@ -38,8 +38,8 @@ class Messages:
         groups = self._groups
         if not _PLAIN.issuperset(map(type, keys)):
             keys = [key if type(key) in _PLAIN else self._place_of(key) for key in keys]
-        for key, value in zip(keys, values, strict=True):
-            groups[key].append(value)
+        for group, value in zip(map(groups.__getitem__, keys), values, strict=True):
+            group.append(value)
 
     def _place_of(self, key: Any) -> Any:
         """Return where messages to a key wait: equal keys have one place, such as 1, True and 1.0."""
@@ -68,6 +68,10 @@ class SolutionSetOperator(KeyedCoProcessOperator):
         self._waiting: defaultdict[int, Messages] = defaultdict(Messages)
         """By superstep: with slack, messages of a later one may come before."""
         self._due: Iterator[tuple[int, Any, Values]] | None = None
+
+    @property
+    def holds_superstep(self) -> bool:
+        return bool(self._waiting)
 
     def process_second(self, chunk: Rows) -> bool:
         keys, times = self.keys_of(chunk.values, self.second_key_selector), chunk.timestamps

@@ -27,6 +27,10 @@ SUPERSTEP = "(iteration) superstep"
 """Name of the state with the number of the superstep that comes next."""
 RESULT: OutputTag[Any] = OutputTag("(iteration) result")
 """The side output with the last workset: what the last superstep has fed back."""
+END: OutputTag[Any] = OutputTag("(iteration) end")
+"""A side output without records: heads of a later iteration read when this one has ended."""
+OTHERS = 2
+"""The input of a head on which they do."""
 
 
 class SuperstepRules(msgspec.Struct, frozen=True):
@@ -65,7 +69,15 @@ class _InitialInput:
         return True
 
     def end_input(self) -> bool:
-        self._head.initial_input_ended()
+        self._head.input_ended()
+        return True
+
+
+class _Others(_InitialInput):
+    """The ends of the iterations before this one."""
+
+    def watermark(self, timestamp: int) -> bool:
+        self._head.others_run = False
         return True
 
 
@@ -88,10 +100,17 @@ class SuperstepHead(IterationHead):
     `follows`: its input is unbounded; what arrives belongs to the superstep that begins next.
     """
 
+    set_on_submission = ("name", "has_others")
+
     def __init__(self, name: str, rules: SuperstepRules, follows: bool = False) -> None:
         super().__init__(name, max_wait_ms=0)
         self.rules = rules
         self.follows = follows
+        self.has_others = False
+        """Whether there are iterations before this one, whose results lead to it: they have an input of their own."""
+        self.others_run = True
+        """Whether one of them has not ended, if there are any."""
+        self._ended_inputs = 0
         self.number = 0
         """The superstep that runs."""
         self.ends = False
@@ -103,7 +122,14 @@ class SuperstepHead(IterationHead):
         self.hold: Callable[[Chunk], bool] = lambda chunk: True
 
     def inputs(self) -> Sequence[Input]:
-        return ((_UnboundedInput if self.follows else _InitialInput)(self), _FeedbackInput(self))
+        initial = (_UnboundedInput if self.follows else _InitialInput)(self)
+        return (initial, _FeedbackInput(self), *([_Others(self)] if self.has_others else []))
+
+    def input_ended(self) -> None:
+        """Note that an input from outside has ended. Superstep 0 waits for all."""
+        self._ended_inputs += 1
+        if self._ended_inputs == 1 + self.has_others:
+            self.initial_input_ended()
 
     def process(self, chunk: Chunk) -> bool:
         assert isinstance(chunk, Rows), "a head of supersteps takes rows"

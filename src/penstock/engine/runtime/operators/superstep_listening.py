@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penstock.api.functions.checkpointed import CheckpointedFunction
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
@@ -41,6 +42,8 @@ class SuperstepListening(Operator):
     is_notified = False
     """Whether the listener was called, and the watermark waits for the next operators of the chain."""
     _last: UserFunction | None = None
+    _records_before = 0
+    """How many records it has got in the supersteps that have ended."""
 
     def find_listener(self, function: UserFunction) -> None:
         """Find out whether `function` listens."""
@@ -50,6 +53,13 @@ class SuperstepListening(Operator):
         if is_listener(instance):
             self.listener = UserFunction.of_object(instance, END_OF_SUPERSTEP)
             self._last = UserFunction.of_object(_EndOfIteration(instance), END_OF_ITERATION)
+
+    @property
+    def holds_superstep(self) -> bool:
+        # A listener may keep the records of a superstep in its fields, because snapshots are taken between supersteps.
+        if self.listener is None or isinstance(self.listener.users_object, CheckpointedFunction):
+            return False
+        return self.context.counters.records_in > self._records_before
 
     def call_listener(self, chunk: Rows, function: UserFunction) -> bool:
         """Call `function` with the number in `chunk`, as with a record, and emit its results."""
@@ -61,6 +71,7 @@ class SuperstepListening(Operator):
             self.listener, END_OF_SUPERSTEP
         )  # fmt: skip
         assert function is not None
+        self._records_before = self.context.counters.records_in
         if not hasattr(function.users_object, method):
             return self.output.watermark(timestamp)
         self.pending_watermark = timestamp

@@ -299,6 +299,10 @@ class TaskCheckpoints:
 
     def _take_snapshot(self, barrier: CheckpointBarrier, figures: SnapshotFigures | None) -> None:
         started_ns = self._clock()
+        if any(one.holds_superstep for one in (*self._chain.operators, *self._edges)):
+            # Its iteration waits for another one: at the boundaries of its own supersteps nothing is held.
+            self.decline(barrier.checkpoint_id, DeclineReason.ITERATION)
+            return
         if figures is None:
             self._counters.start_delay_ms = delay_ms = _delay_ms(barrier, self._now_ms())
             figures = SnapshotFigures(start_delay_ms=delay_ms)

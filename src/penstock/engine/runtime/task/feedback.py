@@ -64,6 +64,11 @@ class Feedback:
         """Whether records wait that the operator has not processed."""
         return bool(self._held)
 
+    @property
+    def awaited(self) -> int:
+        """How many buffers are needed to continue: each is processed when it comes."""
+        return 1
+
     def open(self) -> None:
         """Queue restored feedback, before all input."""
         restored, self._head.restored = self._head.restored, []

@@ -91,6 +91,7 @@ class Slot:
             for vertex in level.vertices
             if index < vertex.parallelism
         }
+        self._head_tasks = [self.tasks[vertex] for vertex in {*self._heads.values()} if vertex in self.tasks]
         self._buffer_size: tuple[int | None, int] = None, COLUMN_ROWS_MAX
         self._arrived: deque[bytes] = deque()
         """Rows that wait until the tasks have processed the earlier ones."""
@@ -173,6 +174,14 @@ class Slot:
         header = decode_header(buffer)
         if header.attempt == self.level.attempt & ATTEMPT_MASK:
             self.tasks[self._heads[header.edge]].receive_feedback(header, buffer)
+
+    @property
+    def feedback_awaited(self) -> int:
+        """How many buffers of feedback the host may gather before it gives them to the slot: at least 1.
+
+        With fewer it could do nothing.
+        """
+        return min((task.feedback_awaited for task in self._head_tasks), default=1)
 
     def take_feedback(self) -> list[tuple[SlotId, bytes]]:
         """Return the buffers to feed back since the last call, each with its slot."""

@@ -98,6 +98,12 @@ class SnapshotLogs:
                 open_log.missing.discard(channel)
                 self._write_if_complete(number)
 
+    def refuse(self, channel: ChannelId, reason: DeclineReason) -> None:
+        """Give up the logs that would have to contain what a channel has brought."""
+        for number, open_log in sorted(self._open.items()):
+            if channel in open_log.missing:
+                self._give_up(number, reason)
+
     def channel_ended(self, channel: ChannelId) -> None:
         """Stop waiting for barriers of a channel that has ended."""
         for number, open_log in sorted(self._open.items()):

@@ -56,9 +56,14 @@ class Decisions:
         self._ends.setdefault(end.number, {})[channel] = end
 
     @property
+    def missing(self) -> int:
+        """How many senders have not ended the superstep behind the last decided one."""
+        return len(self._roles) - len(self._ends.get(self.decided + 1, ()))
+
+    @property
     def is_complete(self) -> bool:
         """Whether all senders have ended the superstep behind the last decided one."""
-        return len(self._ends.get(self.decided + 1, ())) == len(self._roles)
+        return not self.missing
 
     @property
     def latest(self) -> int:

@@ -7,7 +7,8 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     READING    record of the initial input                    READING    it is emitted, in superstep 0
     READING    its end                                        RUNNING    superstep 0 ends
     READING    (when opened) its input is unbounded           RUNNING    superstep 0 ends
-    READING    barrier of checkpoint n                        READING    decline n
+    READING    barrier n; an iteration before this one runs   READING    take the snapshot, if nothing was fed back
+    READING    otherwise barrier n                            READING    decline n
     any        record on a feedback channel                   same       it waits for a later superstep
     any        all channels have ended a superstep            same       decide
     RUNNING    ended, and the next superstep may begin        BETWEEN
@@ -37,7 +38,10 @@ At a boundary nothing is in flight in the iteration: what waits here is all that
 iteration continues with the next superstep. A barrier must leave all heads at the same boundary. A head that ends a
 superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
 which barrier waits at all of them; the boundary is behind the last superstep that a head may have begun by then.
-Reading is different: barriers would have to leave before other heads have one. If each superstep is to have a
+Reading is different: barriers would have to leave before other heads have one. Only while an iteration before this one
+runs, all heads read, and know it from the same places of their input: a barrier that has left that one at a boundary
+passes all heads, and returns on the feedback. What superstep 0 has by then is in the state of its operators; where it
+is not, or has been fed back, the checkpoint is declined. If each superstep is to have a
 checkpoint, heads wait for barriers and for checkpoints (`boundary_checkpoints.py`).
 """
 
@@ -53,6 +57,8 @@ from penstock.engine.runtime.chunks import Chunk, ChunkKind
 from penstock.engine.runtime.network.buffer import (
     ELEMENTS,
     BeginOfSuperstep,
+    BufferItem,
+    CheckpointBarrier,
     EndOfSuperstep,
     Header,
     decode_header,
@@ -102,9 +108,8 @@ class SuperstepFeedback:
         self._new_queue = parts.new_queue
         self._fed_back = [(edge, partitioner) for edge, partitioner in parts.vertex.inputs if edge.feedback]
         roles = {edge.id: edge.role for edge, _ in self._fed_back}
-        self._decisions = Decisions(
-            head.rules, head.name, {one.id: roles[one.id.edge] for one in parts.inputs.fed_back.channels}
-        )
+        of_channels = {one.id: roles[one.id.edge] for one in parts.inputs.fed_back.channels}
+        self._decisions = Decisions(head.rules, head.name, of_channels)
         self._fed: dict[int, BufferQueue] = {}
         """The feedback that waits, by the superstep in which its sender was."""
         self._number = 0
@@ -117,6 +122,8 @@ class SuperstepFeedback:
         """The newest checkpoint whose barrier has left at a boundary."""
         self._barriers: list[Barrier] = []
         """The checkpoints whose barriers wait, and what takes the snapshot of each."""
+        self._returned = dict.fromkeys(of_channels, 0)
+        """The newest barrier that has come back on each channel, if iterations are before this one."""
         self._stops = False
         self._input = HeldInput(head.follows, parts.new_queue)
         """The unbounded input that has arrived."""
@@ -144,6 +151,15 @@ class SuperstepFeedback:
         """Whether records wait that the operator has not processed."""
         return not self.ended and (any(self._fed.values()) or not self._input.is_empty)
 
+    @property
+    def awaited(self) -> int:
+        """How many buffers are needed to continue: each sender that has not ended the superstep sends another one.
+
+        With slack a superstep begins with what has come.
+        """
+        waits = self.state is HeadState.RUNNING and self._has_ended and not self._head.rules.slack
+        return max(1, self._decisions.missing) if waits else 1
+
     def open(self) -> None:
         """Begin with superstep 0, or with the one before which the restored snapshot was taken."""
         place, self._head.place = self._head.place, None
@@ -163,14 +179,16 @@ class SuperstepFeedback:
 
     def receive(self, channel: InputChannel, header: Header, buffer: bytes) -> None:
         """Queue a buffer that came back."""
-        self._work.append(partial(self._unpack, channel, header, buffer))
+        self._work.append(partial(self._unpack, channel, buffer))
 
-    def _unpack(self, channel: InputChannel, header: Header, buffer: bytes) -> None:
+    def _unpack(self, channel: InputChannel, buffer: bytes) -> None:
         items = decode_items(buffer)
         channel.items += len(items)
         ends = [item for item in items if type(item) is EndOfSuperstep]
         records = [item for item in items if type(item) not in ELEMENTS]
         begins = [item.number for item in items if type(item) is BeginOfSuperstep]
+        if self._head.has_others:
+            self._note_returned(channel, items)
         if records or begins:
             self._woken = max([self._woken, *begins])
             self._wake()
@@ -179,11 +197,21 @@ class SuperstepFeedback:
             # A sender ends a superstep before it gets records of the next one: records belong to one superstep.
             behind = items[items.index(ends[0]) :] if ends else []
             assert ELEMENTS.issuperset(map(type, behind)), "records behind the end of a superstep"
-            queue = self._queue_of(self._decisions.clocks[channel.id])
-            queue.append(buffer if len(records) == len(items) else encode(header, records))
+            # As it came: to encode the records without their end would cost as much as to send them.
+            self._queue_of(self._decisions.clocks[channel.id]).append(buffer)
         for end in ends:
             self._decisions.ended(channel.id, end)
             self._decide()
+
+    def _note_returned(self, channel: InputChannel, items: list[BufferItem]) -> None:
+        """Note what returns of a superstep 0 that a barrier has passed: nothing may be before the barrier."""
+        for item in items:
+            if type(item) is CheckpointBarrier:
+                # A head whose chain is fed back may send it to this one before its own has arrived.
+                self._returned[channel.id] = item.checkpoint_id
+                self._logs.barrier(channel.id, item.checkpoint_id)
+            elif type(item) not in ELEMENTS:
+                self._logs.refuse(channel.id, DeclineReason.ITERATION)
 
     def _queue_of(self, superstep: int) -> BufferQueue:
         if superstep not in self._fed:
@@ -321,7 +349,7 @@ class SuperstepFeedback:
         buffer = worksets[0].popleft()
         edge = decode_header(buffer).edge
         self._work.appendleft(partial(self._emit_next, worksets, count))
-        for item in reversed(decode_items(buffer)):
+        for item in reversed(_records_of(buffer)):
             chunk = self._inputs.decoded(edge, item)
             if count is not None:
                 count(len(chunk))
@@ -344,14 +372,39 @@ class SuperstepFeedback:
             # As work: records of the input that came before it may wait in the queue.
             self._work.append(partial(self._hold_barrier, checkpoint_id, take))
         elif self.state is HeadState.READING:
-            decline(checkpoint_id, DeclineReason.ITERATION)
+            # As work: what came before it, such as the end of the input, may wait in the queue.
+            self._work.append(partial(self._while_reading, checkpoint_id, take, decline))
         else:
-            self._barriers.append((checkpoint_id, take))
-            self._wake()
-            if self._end_waits:
-                self._end_waits = False
-                self._work.append(self._end_superstep)
+            self._wait_for_boundary(checkpoint_id, take)
         return True
+
+    def _wait_for_boundary(self, checkpoint_id: int, take: Callable[[], None]) -> None:
+        self._barriers.append((checkpoint_id, take))
+        self._wake()
+        if self._end_waits:
+            self._end_waits = False
+            self._work.append(self._end_superstep)
+
+    def _while_reading(self, checkpoint_id: int, take: Callable[[], None], decline: Callable[..., None]) -> None:
+        if checkpoint_id in self._aborted:
+            return
+        if self.ended:
+            take()
+        elif self.state is not HeadState.READING:
+            self._wait_for_boundary(checkpoint_id, take)
+        elif self._awaits_others and self._nothing_fed:
+            take()
+        else:
+            decline(checkpoint_id, DeclineReason.ITERATION)
+
+    @property
+    def _nothing_fed(self) -> bool:
+        return not any(self._fed.values())
+
+    @property
+    def _awaits_others(self) -> bool:
+        """Whether it reads, and an iteration before this one runs: then all heads of this one read."""
+        return self.state is HeadState.READING and self._head.has_others and self._head.others_run
 
     def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None]) -> None:
         if self.ended:
@@ -361,13 +414,20 @@ class SuperstepFeedback:
             self._wake()
 
     def barrier_leaves(self, checkpoint_id: int, savepoint: bool) -> None:
-        """Start the log of a barrier that leaves the head: it is complete, because nothing is in flight."""
+        """Start the log of a barrier that leaves the head: it is complete, because nothing is in flight.
+
+        While the head reads, that is known only when the barrier has returned on all channels.
+        """
         log = ChannelLog([edge for edge, _ in self._fed_back], self._info.parallelism, self._new_queue())
+        if self._awaits_others:
+            missing = [channel for channel, barrier in self._returned.items() if barrier < checkpoint_id]
+            self._logs.begin(checkpoint_id, log, missing)
+            return
         for superstep in sorted(self._fed):
             # Other heads may have begun the next superstep already: feedback of that is behind the barrier.
             if superstep <= self._number:
                 for buffer in self._fed[superstep]:
-                    log.append(buffer)
+                    log.append(_without_elements(buffer))
         self._head.log = log
         self._head.place = self._decisions.place(self._number + 1)
         # Tasks do not learn when a savepoint is complete.
@@ -380,6 +440,9 @@ class SuperstepFeedback:
         self._head.log = self._head.place = None
         self._stops = stops
         self._logs.frozen(snapshot)
+        if aborted:
+            # Its barrier may never return.
+            self._logs.abort(snapshot.checkpoint_id)
         # The host writes it between steps: a long superstep in this one would delay it, and repeat after a failure.
         self._budget.end_step()
 
@@ -437,3 +500,15 @@ class SuperstepFeedback:
         for queue in self._fed.values():
             queue.close()
         self._input.close()
+
+
+def _records_of(buffer: bytes) -> list[BufferItem]:
+    """Return the chunks of a buffer, without the elements behind them."""
+    return [item for item in decode_items(buffer) if type(item) not in ELEMENTS]
+
+
+def _without_elements(buffer: bytes) -> bytes:
+    """Return a buffer of the same chunks."""
+    items = decode_items(buffer)
+    records = [item for item in items if type(item) not in ELEMENTS]
+    return buffer if len(records) == len(items) else encode(decode_header(buffer), records)

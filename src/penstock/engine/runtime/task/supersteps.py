@@ -125,6 +125,11 @@ class Supersteps:
         return dumps({name: one.get_aggregate() for name, one in self._partial.items()})
 
     @property
+    def holds_aggregates(self) -> bool:
+        """Whether something was aggregated in the superstep that runs."""
+        return not self._is_over and bool(self._partial or self._received)
+
+    @property
     def checkpoint(self) -> int:
         """The newest checkpoint whose barrier waits at all heads before this task."""
         return self._checkpoint.get(self.number, 0)

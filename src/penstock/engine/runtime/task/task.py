@@ -444,6 +444,11 @@ class Task:
         if self.state is not TaskState.FINISHED:
             self._feedback.receive(channel, header, buffer)
 
+    @property
+    def feedback_awaited(self) -> int:
+        """How many buffers of feedback have to come before the task can do anything with them."""
+        return 1 if self._feedback is None else self._feedback.awaited
+
     def _received(self, header: Header, buffer: bytes) -> InputChannel:
         channel = self._channels[header.edge, header.sender]
         self.counters.buffers_in += 1

@@ -17,7 +17,8 @@ from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.output import FeedbackEdge, OutputEdge
 from penstock.engine.runtime.network.sender import BufferSender
-from penstock.engine.runtime.network.superstep_edges import SuperstepEdge, SuperstepFeedbackEdge
+from penstock.engine.runtime.network.superstep_edges import EndEdge, SuperstepEdge, SuperstepFeedbackEdge
+from penstock.engine.runtime.network.superstep_partitioners import EndPartitioner
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.operator import Operator, Output, last_position
 from penstock.engine.runtime.task.chain import Chain, ChunkReceiver
@@ -133,7 +134,9 @@ def output_edges(
             channels=len(partitioner.targets(info.subtask, edge.source_parallelism, edge.target_parallelism)),
             size=environment.buffers,
         )
-        if supersteps is not None and edge.in_supersteps:
+        if isinstance(partitioner, EndPartitioner):
+            edges.append(EndEdge(partitioner, sender, groups))
+        elif supersteps is not None and edge.in_supersteps:
             kind = SuperstepFeedbackEdge if edge.feedback else SuperstepEdge
             edges.append(kind(partitioner, sender, groups, supersteps=supersteps, carries=edge.id in carriers))
         else:

@@ -29,9 +29,6 @@ class FullWindowOperator(WindowOperator):
         self._key: Any = None
         self._held: Any = _ABSENT
 
-    def awaits_end_of(self, index: int) -> bool:
-        return True
-
     def process(self, chunk: Rows) -> bool:
         if not self.context.mode.ends_keys:
             return super().process(chunk)

@@ -26,6 +26,7 @@ from penstock.api.windows.assigner import MergingWindowAssigner, WindowAssignerC
 from penstock.api.windows.evictor import TimestampedValue
 from penstock.api.windows.session_assigners import merges_exactly_if_touching
 from penstock.api.windows.trigger import OnMergeContext, TriggerResult
+from penstock.api.windows.triggers import EndOfStreamTrigger
 from penstock.api.windows.window import TimeWindow
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.common.errors import ProgramError
@@ -147,6 +148,9 @@ class WindowOperator(WindowingOperator):
         self._touching = merges_exactly_if_touching(assigner)
         self._sorted: dict[Any, SortedWindows] = {}
         """The indexes of keys with many windows in flight."""
+        self._fires_at_end = isinstance(settings.trigger, EndOfStreamTrigger)
+        self._time_has_ended = False
+        """Whether event time is at its end, which waits for the end of the records."""
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
@@ -162,6 +166,19 @@ class WindowOperator(WindowingOperator):
 
     def combiner(self) -> Operator | None:
         return self.contents.combiner(self.name, self.key_selector)
+
+    def awaits_end_of(self, index: int) -> bool:
+        return self._fires_at_end
+
+    def watermark(self, timestamp: int) -> bool:
+        if timestamp == MAX_TIMESTAMP and self._fires_at_end:
+            # Behind a loop, records follow the end of event time.
+            self._time_has_ended = True
+            return True
+        return super().watermark(timestamp)
+
+    def finish(self) -> bool:
+        return super().watermark(MAX_TIMESTAMP) if self._time_has_ended else True
 
     def add_to_windows(self, chunk: Rows) -> Iterator[None]:
         values, timestamps = chunk.values, chunk.timestamps

@@ -594,9 +594,7 @@ class WorkerHost:
             self._garbage.waited(started_ns, 0)
             return
         # Feedback and rows alternate: neither delays the other, nor a barrier.
-        fed = False
-        for host in self._hosts:
-            fed = host.receive_feedback() or fed
+        fed = self._receive_feedback()
         timeout_ns = 0 if fed else self._timeout_ns(started_ns)
         batch = None
         self._begin_wait("idle_ns", started_ns)
@@ -611,6 +609,16 @@ class WorkerHost:
         self._garbage.waited(ended_ns, ended_ns - started_ns)
         if batch is not None:
             self._receive(buffers_of(batch))
+        elif not fed:
+            # Most likely it has woken the worker.
+            self._receive_feedback()
+
+    def _receive_feedback(self) -> bool:
+        """Pass feedback that has arrived to the slots. Returns whether there was any."""
+        fed = False
+        for host in self._hosts:
+            fed = host.receive_feedback() or fed
+        return fed
 
     def _receive(self, buffers: Iterable[bytes]) -> None:
         """Pass each buffer to its slot."""

@@ -25,32 +25,37 @@ TURN_BYTES = 1 << 18
 class FeedbackQueue:
     """Queue feedback for a slot. It spills to disk and always accepts buffers, so the slots of a loop cannot deadlock.
 
-    Any thread may call `put`; the slot's thread calls `take`. `ring` wakes the slot.
+    Any thread may call `put`; the slot's thread calls `take`. `ring` wakes the slot, when as much waits as it has asked
+    for.
     """
 
     def __init__(self, memory_bytes: int, ring: Callable[[], None]) -> None:
         self._lock = threading.Lock()
         self._queue = BufferQueue(memory_bytes, TemporarySpill)
         self._ring = ring
+        self._wake_at = 1
+        """How many buffers wake the slot."""
 
     def put(self, buffer: bytes) -> None:
         """Append a buffer."""
         with self._lock:
             self._queue.append(buffer)
-            is_first = len(self._queue) == 1
-        if is_first:
+            wakes = len(self._queue) == self._wake_at
+        if wakes:
             self._ring()
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def take(self) -> list[bytes]:
-        """Remove and return the oldest buffers, as many as fit into a turn."""
+    def take(self, least: int = 1) -> list[bytes]:
+        """Remove and return the oldest buffers, as many as fit into a turn; none while fewer than `least` wait."""
         buffers: list[bytes] = []
-        if not self._queue:
-            return buffers
         size = 0
         with self._lock:
+            if len(self._queue) < least:
+                self._wake_at = least
+                return buffers
+            self._wake_at = 1
             while self._queue and size < TURN_BYTES:
                 buffers.append(self._queue.popleft())
                 size += len(buffers[-1])
@@ -142,8 +147,8 @@ class SideChannel:
         return slot.is_fed or slot.feeds_back or slot.is_advised or slot.advises
 
     def take(self) -> list[bytes]:
-        """Remove and return feedback to this slot, as much as fits into a turn."""
-        return self._feedback.take()
+        """Remove and return feedback to this slot, as much as fits into a turn; none while it needs more."""
+        return self._feedback.take(self._slot.feedback_awaited)
 
     @property
     def has_advice(self) -> bool:
