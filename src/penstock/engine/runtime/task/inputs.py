@@ -262,7 +262,10 @@ class TaskInputs:
 
 
 def _in_supersteps(
-    supersteps: Supersteps, on_begin: Callable[[BeginOfSuperstep], None], outside: frozenset[ChannelId], work: deque[Work]
+    supersteps: Supersteps,
+    on_begin: Callable[[BeginOfSuperstep], None],
+    outside: frozenset[ChannelId],
+    work: deque[Work],
 ) -> dict[type[Element], Callable[[InputChannel, Any], None]]:
     """Return how a task of a structured iteration handles elements: its event time is the number of the superstep."""
 
