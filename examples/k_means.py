@@ -1,35 +1,22 @@
 """Clusters of points, by k-means: each superstep moves the centers to the middle of the points nearest to them.
 
-The points stay where they are, and only the centers go round. The iteration ends when no center moves any more.
+Each subtask keeps its points, and only the centers go round. The iteration ends when no center moves any more.
 
     penstock run examples/k_means.py
 """
 
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.datastream.functions import CoProcessFunction
-from penstock.iteration import IterationListener, iterate, superstep_windows
+from penstock.iteration import iterate, superstep_windows, with_broadcast_set
 
 POINTS = [(1.0, 1.0), (1.5, 2.0), (1.0, 1.5), (8.0, 8.0), (9.0, 8.5), (8.5, 9.0), (1.0, 9.0), (4.5, 8.5)]
 CENTERS = [(0, 1.0, 1.0), (1, 1.5, 8.0), (2, 8.0, 8.0)]
 
 
-class Assign(CoProcessFunction, IterationListener):
-    """Keeps the points of a subtask. At the end of a superstep it assigns each to the nearest center."""
-
-    def open(self, runtime_context):
-        self.points, self.centers = [], []
-
-    def process_element1(self, point, ctx):
-        self.points.append(point)
-
-    def process_element2(self, center, ctx):
-        self.centers.append(center)
-
-    def on_epoch_watermark_incremented(self, superstep, ctx):
-        for x, y in self.points:
-            number, at_x, at_y = min(self.centers, key=lambda c: ((x - c[1]) ** 2 + (y - c[2]) ** 2, c[0]))
-            yield number, at_x, at_y, x, y, 1
-        self.centers = []
+def assign(points, centers):
+    """Yield for each point of a subtask the nearest of all centers."""
+    for x, y in points:
+        number, at_x, at_y = min(centers, key=lambda c: ((x - c[1]) ** 2 + (y - c[2]) ** 2, c[0]))
+        yield number, at_x, at_y, x, y, 1
 
 
 def add(one, other):
@@ -45,7 +32,8 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
 
 centers = iterate(env.from_collection(CENTERS), supersteps_max=50)
-assigned = env.from_collection(POINTS).rebalance().connect(centers.broadcast()).process(Assign())
+points = centers.replay(env.from_collection(POINTS).rebalance())  # all of them in each superstep
+assigned = with_broadcast_set(points, centers, assign)
 totals = assigned.key_by(lambda point: point[0]).window(superstep_windows()).reduce(add)
 changed = totals.filter(lambda total: moved(total) != total[:3])
 final = centers.close_with(totals.map(moved).rebalance(), termination=changed)

@@ -182,6 +182,33 @@ def test_arrays_survive_faults_and_rescaling(seeds: int) -> None:
     assert finished > seeds / 3
 
 
+class Counting(ArrayStep):
+    """Counts the supersteps of each entry. Static data is there, but has no positions."""
+
+    def prepare(self) -> None:
+        assert len(self.static["target"]) == 0
+
+    def step(self, superstep: int, messages: Arrays) -> Arrays:
+        self.entries["count"] += 1
+        return {"key": self.entries["key"]}
+
+
+def test_static_data_without_positions_is_restored() -> None:
+    """A step would find no arrays at all, and fail each time that it is restored."""
+    for seed in range(3):
+        env = environment(2)
+        none = np.arange(0)
+        entries = env.from_collection([{"key": np.arange(9), "count": np.zeros(9, int)}])
+        static = env.from_collection([{"key": none, "target": none}])
+        begin = env.from_collection([{"key": np.arange(9)}])
+        found = iterate_arrays(entries, begin, Counting(), 8, static=static)
+        found.flat_map(lambda chunk: chunk["count"].tolist()).print()
+        simulation = simulate(env, seed, often(seed))
+        with explained(simulation):
+            assert simulation.run() is JobStatus.FINISHED, simulation.error
+        assert {value for values in simulation.results.values() for value in values} == {8}
+
+
 def test_restored_entries_of_other_subtasks_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The simulator would not notice that a restored subtask keeps the entries of all."""
     monkeypatch.setattr(_Steps, "_of_this_subtask", lambda self, chunk, key: chunk)

@@ -131,8 +131,7 @@ def number_not_restored(patch: pytest.MonkeyPatch) -> None:
     def at_zero(self: Any) -> None:
         if self._head.place is not None:
             place = self._head.place
-            aggregators = {name: (one, None) for name, one in self._head.rules.aggregators.items()}
-            self._head.place = place.__class__(0, place.last, place.quiet, pickle.dumps({-1: aggregators}))
+            self._head.place = place.__class__(0, place.last, place.quiet, pickle.dumps({-1: {}}))
         opened(self)
 
     patch.setattr(SuperstepFeedback, "open", at_zero)

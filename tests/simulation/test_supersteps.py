@@ -27,6 +27,8 @@ from penstock.iteration import (
     SumAggregator,
     iterate,
     iterate_delta,
+    superstep_windows,
+    with_broadcast_set,
 )
 
 pytestmark = pytest.mark.simulation
@@ -390,3 +392,75 @@ def test_messages_to_equal_keys_are_one_group(equal: tuple[Any, ...]) -> None:
     with explained(simulation):
         assert simulation.run() is JobStatus.FINISHED, simulation.error
     assert [count for values in simulation.results.values() for _, count in values] == [len(equal)]
+
+
+def test_a_broadcast_set_has_the_records_of_one_superstep() -> None:
+    """With slack, records of the next superstep come early, and would be in the set of this one."""
+    for seed in range(6):
+        env = environment(3)
+        iteration = iterate(env.from_collection([*range(6)]).rebalance(), 8, slack=SLACK)
+        timed = iteration.map(lambda number: (number, 0)).process(WithTime())
+        seen = with_broadcast_set(timed, timed, lambda records, all_: [(sorted(all_), len(records))])
+        iteration.close_with(iteration.map(lambda number: number).rebalance(), outputs=[seen])
+        seen.print()
+        simulation = simulate(env, seed, Circumstances(jump_rate=0.0))
+        with explained(simulation):
+            assert simulation.run() is JobStatus.FINISHED, simulation.error
+        sets: dict[int, list[Any]] = {}
+        for all_, count in (value for values in simulation.results.values() for value in values):
+            times = {time for *_, time in all_}
+            assert len(times) == 1 or not (all_ or count), f"records of the supersteps {times}"
+            sets.setdefault(min(times, default=-1), []).append(all_)
+        assert all(one == of_superstep[0] for of_superstep in sets.values() for one in of_superstep)
+
+
+TIMES = {
+    "with times": WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda value, _: 1_000),
+    "without times": WatermarkStrategy.no_watermarks(),
+}
+
+
+@pytest.mark.parametrize("strategy", TIMES.values(), ids=TIMES)
+@pytest.mark.parametrize("enters", [True, False])
+def test_records_from_outside_are_in_superstep_0(strategy: Any, enters: bool) -> None:
+    """A window of superstep 0 would lack them: they had times of outside, or none."""
+    env = environment(2)
+    outside = env.from_collection([(1, 10), (2, 20), (1, 30)]).assign_timestamps_and_watermarks(strategy)
+    iteration = iterate(env.from_collection([(1, 1), (2, 2)]), 2)
+    both = iteration.union(iteration.enter(outside) if enters else outside)
+    summed = both.key_by(lambda pair: pair[0]).window(superstep_windows()).reduce(add_pairs)
+    iteration.close_with(summed, outputs=[summed])
+    summed.process(WithTime()).print()
+    simulation = simulate(env, 1, Circumstances(jump_rate=0.0))
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED, simulation.error
+    found = sorted(tuple(value) for values in simulation.results.values() for value in values)
+    assert found == [(1, 41, 0), (1, 41, 1), (2, 22, 0), (2, 22, 1)]
+
+
+def add_pairs(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return one[0], one[1] + other[1]
+
+
+class WithTime(ProcessFunction[Any, Any]):
+    """Adds the timestamp to a pair."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield *value, ctx.timestamp()
+
+
+def test_messages_from_outside_are_in_superstep_0() -> None:
+    """The solution set would stop at messages that have no superstep."""
+    env = environment(2)
+    entries, messages = env.from_collection([(1, 0), (2, 0)]), env.from_collection([(1, 5), (2, 7), (1, 6)])
+    iteration = iterate_delta(entries, entries, 3, key=lambda entry: entry[0])
+    changed = iteration.solution_set.co_group(
+        iteration.workset.filter(lambda _: False).union(messages),
+        lambda key, entry, messages: (key, sum(number for _, number in messages)),
+        key=lambda message: message[0],
+    )
+    iteration.close_with(changed, iteration.workset.filter(lambda _: False)).print()
+    simulation = simulate(env, 1, Circumstances(jump_rate=0.0))
+    with explained(simulation):
+        assert simulation.run() is JobStatus.FINISHED, simulation.error
+    assert sorted(tuple(value) for values in simulation.results.values() for value in values) == [(1, 11), (2, 7)]

@@ -19,6 +19,8 @@ def with_users_aggregates(declared: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises TypeError or ValueError for those that can't be used.
     """
+    if not isinstance(declared, Mapping):
+        raise TypeError(f'expected a dict of aggregates, e.g. {{"n": "count"}}, got {declared!r}')
     return {name: _aggregate(name, one) if _is_users(one) else one for name, one in declared.items()}
 
 

@@ -47,9 +47,9 @@ U = TypeVar("U")
 R = TypeVar("R")
 
 
-def distinct(stream: DataStream[T], key: Any) -> DataStream[T]:
+def distinct(stream: DataStream[T], key: Any, *fields: str) -> DataStream[T]:
     """See `DataStream.distinct`."""
-    result = first_of_keys(stream.key_by(_itself if key is None else key), 1).name("Distinct")
+    result = first_of_keys(stream.key_by(_itself if key is None else key, *fields), 1).name("Distinct")
     if key is None:
         result._transformation.relation = Distinct((stream._without_key,))
     return result

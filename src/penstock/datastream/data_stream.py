@@ -237,7 +237,9 @@ class DataStream(OperatorSettings, Generic[T]):
         has_names = any(isinstance(field, str) for field in field_indexes)
         if has_names or given_columns(self._transformation) is not None:
             return self._project_columns(field_indexes)
-        indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes or (None,))
+        if not field_indexes:
+            raise ValueError("project needs the positions or names of fields, e.g. project(0, 2)")
+        indexes = tuple(checked_count("a position of project", index, 0) for index in field_indexes)
         declared = self._transformation.output_type
         function = as_function(Projection(indexes), "map", MapFunction)
         projected = None if declared is None else projected_type(declared, indexes)
@@ -392,15 +394,17 @@ class DataStream(OperatorSettings, Generic[T]):
 
         return PartitionWindowedStream(self)
 
-    def distinct(self, key: KeySelector[T, Any] | Callable[[T], Any] | str | None = None) -> DataStream[T]:
-        """Keep one record of each key; by default the whole record is the key.
+    def distinct(
+        self, key: KeySelector[T, Any] | Callable[[T], Any] | str | None = None, *fields: str
+    ) -> DataStream[T]:
+        """Keep one record of each key, which is one for `key_by`; by default the whole record is the key.
 
         In STREAMING it is the first to arrive, emitted at once; state holds each key. In BATCH it is the first in time.
         Raises what `key_by` raises. Source: Flink, DataSet.distinct.
         """
         from penstock.datastream.bounded import distinct
 
-        return distinct(self, key)
+        return distinct(self, key, *fields)
 
     def first(self, count: int) -> DataStream[T]:
         """Keep any `count` records of the stream; on a keyed stream the first `count` of each key.

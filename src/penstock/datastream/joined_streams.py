@@ -90,10 +90,20 @@ class _Where(Unfinished, Generic[T1, T2, K]):
 
     def _equal_to(self, key_selector: Any, key_type: TypeInformation | None) -> _KeyedPair:
         select, second_type = key_selector_of(key_selector, key_type)
+        _check_fields(self._select, select)
         both = self._streams
         keyed_stream = both._keyed_by(self._select, select, common_key_type(self._key_type, second_type))
         return _KeyedPair(
             keyed_stream, (both.stream1._transformation, both.stream2._transformation), (self._select, select)
+        )
+
+
+def _check_fields(first: Callable[[Any], Any], second: Callable[[Any], Any]) -> None:
+    """Raise ValueError for keys of another number of fields, which are never equal."""
+    if isinstance(first, FieldKey) and isinstance(second, FieldKey) and len(first.fields) != len(second.fields):
+        raise ValueError(
+            f"where() has the fields {', '.join(first.fields)}, and equal_to() {', '.join(second.fields)}: keys of "
+            "different numbers of fields are never equal"
         )
 
 

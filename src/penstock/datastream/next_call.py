@@ -20,6 +20,8 @@ class Unfinished:
 
 def missing_method(owner: type, name: str, keyed: type) -> AttributeError:
     """Return the error for a missing method of a DataStream, with advice if `keyed` or PyFlink's class has it."""
+    if name == "close_with":
+        return AttributeError(f"{owner.__name__} has no 'close_with': call it on what iterate() has returned")
     if not name.startswith("_") and hasattr(keyed, name):
         return AttributeError(f"a stream without a key has no {name!r}: call key_by first")
     return pyflink_names.missing_method(owner, name)

@@ -182,6 +182,7 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
         self._subtasks = runtime_context.get_number_of_parallel_subtasks()
         self._step.entries, self._step.static = {}, {}
         self._arrived = {kind: [chunk for one, chunk in self._restored if one == kind] for kind in self._keys}
+        self._restored = []
         if any(self._arrived.values()):
             self._complete(self._of_this_subtask)
 
@@ -193,7 +194,6 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
         self._restored = list(self._state.get())
 
     def snapshot_state(self, context: Any) -> None:
-        self._restored = []
         step = self._step
         complete = [(kind, chunk) for kind in self._keys for chunk in self._by_group(kind, getattr(step, kind))]
         # While another iteration leads to this one, its data may arrive before superstep 0 ends.
@@ -218,8 +218,10 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
                 yield result
 
     def on_iteration_terminated(self, context: Any) -> Iterator[Any]:
+        key = self._keys[_ENTRIES]
         for chunk in self._by_group(_ENTRIES, self._step.entries):
-            yield SOLUTION, chunk
+            if len(chunk[key]):
+                yield SOLUTION, chunk
 
     def _complete(self, own: Callable[[Arrays, str], Arrays]) -> None:
         """Sort what has arrived."""
@@ -244,8 +246,9 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
         return {name: array[mine] for name, array in chunk.items()}
 
     def _by_group(self, kind: str, chunk: Arrays) -> Iterator[Arrays]:
-        """Divide a chunk by key groups."""
+        """Divide a chunk by key groups. One without positions stays as it is: its names and types count."""
         if not chunk or not len(chunk[self._keys[kind]]):
+            yield from [chunk] if chunk else []
             return
         groups = _groups(chunk[self._keys[kind]])
         order = np.argsort(groups, kind="stable")

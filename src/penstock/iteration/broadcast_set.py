@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -45,19 +46,34 @@ def _as_called(self: Any, records: list[Any], broadcast_set: list[Any]) -> Itera
 
 
 class _WithBroadcastSet(CoProcessFunction[Any, Any, Any], IterationListener):
-    """Gathers the records of a superstep. It is empty between two supersteps, when snapshots are taken."""
+    """Gathers the records of a superstep. It is empty where snapshots are taken, between two supersteps."""
 
     def __init__(self, function: Callable[[list[Any], list[Any]], Iterable[Any]]) -> None:
         self._function = function
-        self._records: list[Any] = []
-        self._broadcast: list[Any] = []
+        self._records = _BySuperstep()
+        self._broadcast = _BySuperstep()
 
     def process_element1(self, value: Any, ctx: Any) -> None:
-        self._records.append(value)
+        self._records.add(ctx.timestamp(), value)
 
     def process_element2(self, value: Any, ctx: Any) -> None:
-        self._broadcast.append(value)
+        self._broadcast.add(ctx.timestamp(), value)
 
     def on_epoch_watermark_incremented(self, epoch_watermark: int, context: Any) -> Iterable[Any]:
-        records, broadcast, self._records, self._broadcast = self._records, self._broadcast, [], []
-        return self._function(records, broadcast)
+        return self._function(self._records.take(epoch_watermark), self._broadcast.take(epoch_watermark))
+
+
+class _BySuperstep:
+    """Records by superstep: with slack, those of a later one may come before this one has ended."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[int, list[Any]] = defaultdict(list)
+
+    def add(self, superstep: int | None, record: Any) -> None:
+        """Add a record. None: a timer in processing time has emitted it."""
+        self._waiting[superstep or 0].append(record)
+
+    def take(self, superstep: int) -> list[Any]:
+        """Remove and return the records up to a superstep."""
+        ended = sorted(number for number in self._waiting if number <= superstep)
+        return [record for number in ended for record in self._waiting.pop(number)]

@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.next_call import Unfinished
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.solution_set import SOLUTION, SolutionSet, last_entries
@@ -62,8 +63,10 @@ def iterate_delta(
     return DeltaIteration(workset, delta, initial_solution, key)
 
 
-class DeltaIteration(Generic[E, W]):
+class DeltaIteration(Unfinished, Generic[E, W]):
     """A delta iteration that is not closed yet: use `workset` and `solution_set` in its step, then `close_with`."""
+
+    next_call = "its workset, its solution_set, and close_with(delta, workset)"
 
     def __init__(
         self,

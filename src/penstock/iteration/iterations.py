@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
+from penstock.datastream.arguments import check_parameters
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.iterative_stream import comes_from
 from penstock.engine.runtime.network.edge import FeedbackRole
@@ -66,6 +67,7 @@ class Iterations:
         variables, or streams from outside.
         """
         _check_arguments(init_variable_streams, data_streams)
+        check_parameters(body, IterationBody.__call__, "the body")
         if not isinstance(config, IterationConfig):
             raise TypeError(
                 f"config must be an IterationConfig, e.g. IterationConfig(supersteps_max=10), got {config!r}"
@@ -101,6 +103,7 @@ class Iterations:
             return result
 
         _check_arguments(init_variable_streams, data_streams)
+        check_parameters(body, IterationBody.__call__, "the body")
         return _iterated(init_variable_streams, data_streams, IterationConfig(), unended)
 
 

@@ -16,6 +16,7 @@ from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import KeyedCoProcessFunction
 from penstock.datastream.keyed_stream import KeyedStream
+from penstock.datastream.next_call import Unfinished
 from penstock.engine.runtime.operators.solution_set import SolutionSetOperator
 from penstock.engine.runtime.task.context import shortened
 from penstock.iteration.superstep_stream import check_stream
@@ -36,8 +37,10 @@ class SolutionSetFunction(Function):
         """
 
 
-class SolutionSet(Generic[E]):
+class SolutionSet(Unfinished, Generic[E]):
     """The solution set of a delta iteration. Created by `iterate_delta`."""
+
+    next_call = "co_group(messages, function, key=...)"
 
     def __init__(
         self, initial: DataStream[E], key: Callable[[E], Any], deferred_delta: DataStream[E] | None = None

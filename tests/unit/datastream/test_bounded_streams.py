@@ -125,6 +125,26 @@ def test_nothing_comes_of_nothing() -> None:
 NAMED = Types.ROW_NAMED(["key", "name"], [Types.LONG(), Types.STRING()])
 
 
+def test_fields_that_make_no_key_are_refused_in_the_call() -> None:
+    """A join would have no results, a result one field twice, or a list would lack a method of a dict."""
+    stream = environment().from_collection([Row(key=1, name="a")], NAMED)
+    with pytest.raises(ValueError, match=r"where\(\) has the fields key, name, and equal_to\(\) key: .* never equal"):
+        stream.join(stream).where(("key", "name")).equal_to("key")
+    with pytest.raises(ValueError, match="a field is in the key twice: key, key"):
+        stream.key_by("key", "key").aggregate({"n": "count"})
+    with pytest.raises(TypeError, match=r'expected a dict of aggregates, e.g. {"n": "count"}, got \[\'count\'\]'):
+        stream.key_by("key").aggregate(["count"])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="project needs the positions or names of fields"):
+        stream.project()
+
+
+def test_several_fields_are_the_key_of_distinct() -> None:
+    """`key_by` takes them so, and the user would get Python's error about the number of arguments."""
+    rows = [Row(key=1, name="a"), Row(key=1, name="b"), Row(key=1, name="a")]
+    distinct = environment().from_collection(rows, NAMED).distinct("key", "name")
+    assert sorted(map(tuple, collected(distinct))) == [(1, "a"), (1, "b")]
+
+
 def test_fields_of_pairs_are_selected_without_a_function() -> None:
     """A field of the wrong side, or of a record that is not there, would be in a result."""
     env = environment()

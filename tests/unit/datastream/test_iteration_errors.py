@@ -210,6 +210,7 @@ def local_aggregator() -> Any:
         (lambda env: bounded(numbers(env)), "the variable streams must be a list of streams"),
         (lambda env: bounded([numbers(env)], config=10), "config must be an IterationConfig"),
         (lambda env: bounded([numbers(env)], body=lambda variables, data: variables), "returns IterationBodyResult"),
+        (lambda env: bounded([numbers(env)], body=lambda variables: variables), "the body is called with 2 arguments"),
         (
             lambda env: bounded([numbers(env)], body=lambda variables, data: IterationBodyResult(variables[0])),
             "feedback_variable_streams must be a list of streams",

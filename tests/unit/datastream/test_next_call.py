@@ -12,6 +12,7 @@ from penstock.datastream import AsyncDataStream, AsyncFunction, DataStream, Stre
 from penstock.datastream.functions import AsyncRetryStrategy
 from penstock.datastream.state import MapStateDescriptor
 from penstock.datastream.window import TumblingEventTimeWindows
+from penstock.iteration import iterate, iterate_delta
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
 
@@ -48,6 +49,12 @@ def stream() -> DataStream[Any]:
         (
             lambda stream: stream.key_by(first).window(TumblingEventTimeWindows.of(5)).print(),
             "no 'print': continue with reduce, aggregate, apply or process",
+        ),
+        (lambda stream: iterate(stream, 3).map(first).close_with(stream), r"on what iterate\(\) has returned"),
+        (lambda stream: iterate_delta(stream, stream, key=first).map(first), "continue with its workset, its solution"),
+        (
+            lambda stream: iterate_delta(stream, stream, key=first).solution_set.join(stream),
+            r"continue with co_group\(messages",
         ),
         (lambda stream: stream.no_such(), "'DataStream' object has no attribute 'no_such'"),
         (lambda stream: stream.key_by(first).no_such(), "'KeyedStream' object has no attribute 'no_such'"),

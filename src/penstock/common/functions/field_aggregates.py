@@ -217,6 +217,8 @@ def field_aggregates(
     aggregates = tuple(_aggregate(name, aggregate) for name, aggregate in declared.items())
     if not aggregates:
         raise ValueError('expected one aggregate at least, e.g. {"n": "count"}')
+    if len(set(key_fields)) < len(key_fields):
+        raise ValueError(f"a field is in the key twice: {', '.join(key_fields)}. The results would have it twice")
     doubled = set(key_fields) & set(declared)
     if doubled:
         raise ValueError(f"{', '.join(sorted(doubled))} is a field of the key: give the aggregate another name")

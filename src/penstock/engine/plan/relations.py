@@ -71,7 +71,10 @@ class Union(Relation):
         types = [one.output_type for one in self.inputs]
         if any(kind != types[0] for kind in types):
             return "its streams have different types"
-        return _reason_of(types[0], _names(types[0]), (Types.BIG_DEC(),), of="its column", are_wanted=False)
+        reason = _reason_of(types[0], _names(types[0]), (Types.BIG_DEC(),), of="its column", are_wanted=False)
+        # Spark would give them one scale, and round some: those inside of lists and rows, too.
+        decimals = (name for name in _names(types[0]) if str(Types.BIG_DEC()) in str(_types(types[0])[name]))
+        return reason or next((f"its column {name!r} contains decimals" for name in decimals), None)
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,10 @@ class Rows(msgspec.Struct, gc=False):
         """Return the same records without timestamps."""
         return Rows(self.values)
 
+    def timed(self, timestamp: int) -> Rows:
+        """Return the same records, all with this timestamp."""
+        return Rows(self.values, [timestamp] * len(self.values))
+
     def part(self, start: int, stop: int | None = None) -> Rows:
         """Return the records from `start` to `stop`."""
         timestamps = self.timestamps

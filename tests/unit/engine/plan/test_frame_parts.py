@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow
@@ -129,6 +130,15 @@ def test_streams_of_different_types_are_united_by_operators() -> None:
     long, short = (env.from_data_frame(TABLE.select([name]).rename_columns(["id"])) for name in ("id", "small"))
     united = long.union(short).distinct("id").name("United")
     assert reason_of(united) == "its streams have different types"
+
+
+@pytest.mark.parametrize("value", [[Decimal("1.5")], {"a": [Decimal("1.5")]}])
+def test_decimals_inside_of_columns_are_united_by_operators(value: Any) -> None:
+    """Spark would give them one scale, and round some."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    one, other = (env.from_data_frame(pyarrow.table({"id": [1], "price": [value]})) for _ in range(2))
+    united = one.union(other).distinct("id").name("United")
+    assert reason_of(united) == "its column 'price' contains decimals"
 
 
 def test_results_with_and_without_a_time_are_united_by_operators() -> None:

@@ -52,6 +52,10 @@ class Columns:
         """Return the same records without timestamps."""
         return Columns(self.batch, None, self.kinds)
 
+    def timed(self, timestamp: int) -> Columns:
+        """Return the same records, all with this timestamp."""
+        return Columns(self.batch, numpy.full(len(self), timestamp, numpy.int64), self.kinds)
+
     def part(self, start: int, stop: int | None = None) -> Columns:
         """Return the records from `start` to `stop`, without a copy."""
         length = None if stop is None else stop - start

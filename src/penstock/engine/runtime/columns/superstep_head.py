@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy
-
 from penstock.api.output_tag import OutputTag
 from penstock.common.columns.record_columns import RecordColumns
-from penstock.engine.runtime.chunks import Chunk, ChunkKind
-from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
 
 
@@ -25,10 +22,3 @@ class ColumnSuperstepHead(SuperstepHead):
 
     def given_columns(self, tag: OutputTag[Any] | None) -> RecordColumns | None:
         return self.columns_given if tag is None or tag == RESULT else None
-
-    def process(self, chunk: Chunk) -> bool:
-        assert isinstance(chunk, Columns), "this head of supersteps takes columns"
-        if self.ends:
-            return self.output.emit_side(RESULT, chunk.untimed())
-        times = numpy.full(len(chunk), self.number, numpy.int64)
-        return self.output.emit(Columns(chunk.batch, times, chunk.kinds))

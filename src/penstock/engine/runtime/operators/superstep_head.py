@@ -14,7 +14,7 @@ import msgspec
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.api.output_tag import OutputTag
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.engine.runtime.chunks import Chunk, Rows
+from penstock.engine.runtime.chunks import Chunk
 from penstock.engine.runtime.operators.iteration import FEEDBACK, IterationHead
 from penstock.engine.runtime.operators.operator import Input
 from penstock.engine.state.handles import Redistribution
@@ -53,6 +53,7 @@ class SuperstepPlace(msgspec.Struct, frozen=True):
     quiet: tuple[int, int]
     """For how many supersteps nothing was fed back, and nothing was in the stream for termination."""
     aggregates: bytes
+    """The results of aggregators that functions may still read, by superstep and name, pickled."""
 
 
 class _InitialInput:
@@ -132,10 +133,9 @@ class SuperstepHead(IterationHead):
             self.initial_input_ended()
 
     def process(self, chunk: Chunk) -> bool:
-        assert isinstance(chunk, Rows), "a head of supersteps takes rows"
         if self.ends:
-            return self.output.emit_side(RESULT, Rows(chunk.values))
-        return self.output.emit(Rows(chunk.values, [self.number] * len(chunk)))
+            return self.output.emit_side(RESULT, chunk.untimed())
+        return self.output.emit(chunk.timed(self.number))
 
     def end_superstep(self) -> bool:
         """Emit that the superstep has ended."""

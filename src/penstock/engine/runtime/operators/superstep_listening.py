@@ -12,9 +12,13 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.state.handles import Redistribution
+from penstock.engine.state.operator_state import NamedList
 
 END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
 END_OF_ITERATION = "on_iteration_terminated"
+ENDED = "(iteration) ended"
+"""Name of the state that says that the listener was told of the end of the iteration."""
 
 
 def is_listener(function: object) -> bool:
@@ -44,6 +48,16 @@ class SuperstepListening(Operator):
     _last: UserFunction | None = None
     _records_before = 0
     """How many records it has got in the supersteps that have ended."""
+    _was_told = False
+    """Whether the listener was told that the iteration has ended, before a snapshot that was restored, or since."""
+
+    def lists(self) -> list[NamedList]:
+        told = [NamedList(ENDED, Redistribution.UNION, [True])] if self._was_told else []
+        return [*super().lists(), *told]
+
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        super().restore_lists([one for one in lists if one.name != ENDED])
+        self._was_told = any(one.name == ENDED and one.items for one in lists)
 
     def find_listener(self, function: UserFunction) -> None:
         """Find out whether `function` listens."""
@@ -72,8 +86,9 @@ class SuperstepListening(Operator):
         )  # fmt: skip
         assert function is not None
         self._records_before = self.context.counters.records_in
-        if not hasattr(function.users_object, method):
+        if self._was_told or not hasattr(function.users_object, method):
             return self.output.watermark(timestamp)
+        self._was_told = timestamp == MAX_TIMESTAMP
         self.pending_watermark = timestamp
         times = None if timestamp == MAX_TIMESTAMP else [timestamp]
         return self.call_listener(Rows([timestamp], times), function)

@@ -181,6 +181,8 @@ class TaskInputs:
         """Channels from tasks of the same loop."""
         self.from_outside = [channel for channel in self.channels if channel.id.edge not in in_loop]
         """Channels from tasks outside the loop."""
+        self._outside: frozenset[ChannelId] = frozenset()
+        """The channels whose records get the number of superstep 0; none if the task is in no structured iteration."""
         self._work = work
         self._on_end = on_end
         self._elements: dict[type[Element], Callable[[InputChannel, Any], None]] = {
@@ -191,8 +193,8 @@ class TaskInputs:
             EndOfInput: self._end_of_data,
         }
         if supersteps is not None:
-            outside = {channel.id for channel in self.from_outside}
-            self._elements |= _in_supersteps(supersteps, on_begin, outside, work)
+            self._outside = frozenset(channel.id for channel in self.from_outside)
+            self._elements |= _in_supersteps(supersteps, on_begin, self._outside, work)
 
     @property
     def column_rows(self) -> int | None:
@@ -225,9 +227,12 @@ class TaskInputs:
             self._work.append(partial(handle, channel, item))
             return
         if type(item) is not EncodedColumns:
-            self._work.append(partial(channel.input.records, item, 0))
+            chunk = item.timed(0) if channel.id in self._outside else item
+            self._work.append(partial(channel.input.records, chunk, 0))
             return
         chunk = self._decode[channel.id.edge](item)
+        if channel.id in self._outside:
+            chunk = chunk.timed(0)
         if not (self._work and type(last := self._work[-1]) is JoinedChunks and last.add(channel.input, chunk)):
             self._work.append(JoinedChunks(channel.input, chunk))
 
@@ -257,7 +262,10 @@ class TaskInputs:
 
 
 def _in_supersteps(
-    supersteps: Supersteps, on_begin: Callable[[BeginOfSuperstep], None], outside: set[ChannelId], work: deque[Work]
+    supersteps: Supersteps,
+    on_begin: Callable[[BeginOfSuperstep], None],
+    outside: frozenset[ChannelId],
+    work: deque[Work],
 ) -> dict[type[Element], Callable[[InputChannel, Any], None]]:
     """Return how a task of a structured iteration handles elements: its event time is the number of the superstep."""
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from penstock.api.functions.aggregator import Aggregator
 from penstock.common.errors import ProgramError
+from penstock.common.functions.script_functions import dumps
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.ids import ChannelId
 from penstock.engine.runtime.network.buffer import EndOfSuperstep
@@ -146,12 +147,23 @@ class Decisions:
         """Return where the iteration stands before superstep `number`. All before it are decided."""
         assert self.decided == number - 1, f"superstep {number} follows, but {self.decided} is the last decided one"
         last = self._last_one if self.has_ended_with(self.decided) else self._last
-        return SuperstepPlace(number, last, (self._idle, self._unchanged), pickle.dumps(self._aggregators))
+        results = {
+            superstep: {name: value for name, (_, value) in of_superstep.items()}
+            for superstep, of_superstep in self._aggregators.items()
+        }
+        return SuperstepPlace(number, last, (self._idle, self._unchanged), dumps(results))
 
     def restore(self, place: SuperstepPlace) -> None:
-        """Continue before superstep `place.number`."""
+        """Continue before superstep `place.number`, with the aggregators of the program, which may be others now."""
         self._first, self.decided = place.number, place.number - 1
         self.clocks = dict.fromkeys(self.clocks, place.number)
         self._last = place.last
         self._idle, self._unchanged = place.quiet
-        self._aggregators = pickle.loads(place.aggregates)
+        results: dict[int, dict[str, Any]] = pickle.loads(place.aggregates)
+        # With more slack than before functions would read results that are older than the oldest one.
+        oldest, newest = results[min(results)], place.number - 1
+        known = {one: results.get(one, oldest) for one in range(newest - self._rules.slack, place.number)}
+        self._aggregators = {
+            superstep: {name: (one, values.get(name)) for name, one in self._rules.aggregators.items()}
+            for superstep, values in known.items()
+        }
