@@ -75,36 +75,33 @@ class Union(Relation):
 
 
 @dataclass(frozen=True)
-class Join(Relation):
-    """For each pair of rows with equal keys, fields of both. `keys`: None if one is a function."""
+class OfKeys(Relation):
+    """A relation of two streams by equal keys. `keys`: None if one is a function."""
 
-    kind: JoinKind
     keys: Keys | None
-    fields: tuple[JoinedField, ...]
 
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the keys."""
         return _reason_of_keys(self.inputs, self.keys)
 
     def is_timed(self, are_timed: Sequence[bool]) -> bool:
-        """Return True: a join ends with the stream."""
+        """Return True: it ends with the streams."""
         return True
 
 
 @dataclass(frozen=True)
-class SemiJoin(Relation):
+class Join(OfKeys):
+    """For each pair of rows with equal keys, fields of both."""
+
+    kind: JoinKind
+    fields: tuple[JoinedField, ...]
+
+
+@dataclass(frozen=True)
+class SemiJoin(OfKeys):
     """The rows of the first stream with a partner in the second; `anti`: those without."""
 
     anti: bool
-    keys: Keys | None
-
-    def reason_for_operators(self) -> str | None:
-        """Return what is wrong with the keys."""
-        return _reason_of_keys(self.inputs, self.keys)
-
-    def is_timed(self, are_timed: Sequence[bool]) -> bool:
-        """Return True: a join ends with the stream."""
-        return True
 
 
 @dataclass(frozen=True)
