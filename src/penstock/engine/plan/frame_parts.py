@@ -8,13 +8,19 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from penstock.engine.plan.plan import Change
 from penstock.engine.plan.relations import relation_of
 from penstock.engine.plan.stream_graph import in_order
-from penstock.engine.plan.transformations import PartitionTransformation, SourceTransformation, Transformation
+from penstock.engine.plan.transformations import (
+    PartitionTransformation,
+    Relation,
+    SourceTransformation,
+    Transformation,
+)
 from penstock.engine.runtime.network.partitioners import (
     ForwardPartitioner,
     HashPartitioner,
@@ -40,14 +46,22 @@ class FrameParts(NamedTuple):
     """The ids of streams whose records have the last possible timestamp."""
 
 
-def frame_parts(
-    ends: Sequence[Transformation], reason_for_copy: Callable[[SourceTransformation], str | None]
-) -> FrameParts:
-    """Return the parts of a program that ends in these streams.
+class Frames(Protocol):
+    """What a program has to do with DataFrames."""
 
-    `reason_for_copy`: why operators have to read a source; None if it is a DataFrame that other ones can read.
-    """
-    sides = _Sides(ends, reason_for_copy)
+    def reason_to_copy(self, source: SourceTransformation) -> str | None:
+        """Return why operators have to read a source; None if it is a DataFrame that other ones can read."""
+
+    def is_ordered(self, source: SourceTransformation) -> bool:
+        """Return whether the records of a source have an order."""
+
+    def reason_for_tasks(self) -> str | None:
+        """Return why functions have to run in tasks of a job; None if Spark's own workers can call them."""
+
+
+def frame_parts(ends: Sequence[Transformation], frames: Frames) -> FrameParts:
+    """Return the parts of a program that ends in these streams."""
+    sides = _Sides(ends, frames)
     last = sides.last_of_parts(ends)
     return FrameParts(last, sides.changes(last), frozenset(sides.timed))
 
@@ -62,14 +76,22 @@ def before_partitioning(stream: Transformation) -> Transformation:
 class _Sides:
     """For each stream of a program the reason why it does not run as a DataFrame."""
 
-    def __init__(
-        self, ends: Sequence[Transformation], reason_for_copy: Callable[[SourceTransformation], str | None]
-    ) -> None:
+    def __init__(self, ends: Sequence[Transformation], frames: Frames) -> None:
         self._streams = in_order(ends)
-        self._reason_for_copy = reason_for_copy
+        self._readers = Counter(
+            before_partitioning(one).id
+            for stream in self._streams
+            if not isinstance(stream, PartitionTransformation)
+            for one in stream.inputs
+        )
+        self._frames = frames
         self._reasons: dict[int, str | None] = {}
         self._works: set[int] = set()
         """Frames that do more than to select columns."""
+        self._calling: set[int] = set()
+        """Frames for which functions are called."""
+        self._ordered: set[int] = set()
+        """Frames whose rows are in an order that the program has set."""
         self.timed: set[int] = set()
         for stream in self._streams:
             self._reasons[stream.id] = self._reason_of(stream)
@@ -107,7 +129,9 @@ class _Sides:
 
     def _reason_of(self, stream: Transformation) -> str | None:
         if isinstance(stream, SourceTransformation):
-            return self._reason_for_copy(stream)
+            if self._frames.is_ordered(stream):
+                self._ordered.add(stream.id)
+            return self._frames.reason_to_copy(stream)
         if isinstance(stream, PartitionTransformation):
             before = before_partitioning(stream)
             return f"'{stream.name}' is before it" if before is stream else self._reasons[before.id]
@@ -118,8 +142,21 @@ class _Sides:
         for one in inputs:
             if (reason := self._reasons[one.id]) is not None:
                 return reason if one.relation is None else f"'{one.name}' is not a DataFrame"
+        return self._reason_of_relation(stream, relation, inputs)
+
+    def _reason_of_relation(
+        self, stream: Transformation, relation: Relation, inputs: Sequence[Transformation]
+    ) -> str | None:
+        """Return why a relation of DataFrames is not one, and note what it is if it is one."""
         if (reason := relation.reason_for_operators()) is not None:
             return reason
+        if relation.calls and (reason := self._frames.reason_for_tasks()) is not None:
+            return reason
+        for one in inputs:
+            if one.id in self._calling and self._readers[one.id] > 1:
+                return f"'{one.name}' is read several times, and its functions would be called as often"
+            if one.id in self._ordered and relation.depends_on_order:
+                return f"it depends on the order of '{one.name}'"
         are_timed = [one.id in self.timed for one in inputs]
         if stream.relation is None and any(is_timed is not are_timed[0] for is_timed in are_timed):
             return "some of its streams have timestamps"
@@ -127,6 +164,10 @@ class _Sides:
             self.timed.add(stream.id)
         if relation.is_work or any(one.id in self._works for one in inputs):
             self._works.add(stream.id)
+        if relation.calls or any(one.id in self._calling for one in inputs):
+            self._calling.add(stream.id)
+        if relation.sets_order or (relation.keeps_order and any(one.id in self._ordered for one in inputs)):
+            self._ordered.add(stream.id)
         return None
 
     def _relations_before(self, end: Transformation) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
 from penstock.common.files.file_systems import file_system_of
-from penstock.hosts.spark.failures import cause_in
+from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.frame_session import users_session_of
 from penstock.hosts.spark.frames.place import for_spark, new_folder
@@ -82,6 +82,8 @@ class FrameCopy:
             # Overwrite files that a failed computation has left.
             write_files(frame, self.path, self._tag, mode="overwrite")
         except Exception as error:
+            if (failure := of_worker(error)) is not None:
+                raise failure from None
             raise SourceError(f"Spark cannot compute the DataFrame '{self._name}': {cause_in(str(error))}") from error
 
     def __getstate__(self) -> dict[str, Any]:

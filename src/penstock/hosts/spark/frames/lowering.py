@@ -5,21 +5,20 @@ that is joined with itself makes a name ambiguous. What Spark would do otherwise
 
 * A null equals a null as a key of a join, as None equals None.
 * A null that is to be sorted fails, as None cannot be compared.
-* A sum of whole numbers is computed in two halves, so that it is exact whatever its order, and fails if the result does
-  not fit. Spark's own wraps, or fails when a part does not fit.
-* Zero has no sign as the least or greatest number.
+* Aggregates: see `aggregates.py`. Functions: see `function_calls.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from penstock.common.functions.field_aggregates import AVG, COUNT, FLOAT, INTEGER, MAX, MIN, SUM, FieldAggregate
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.joined_fields import LEFT, JoinedField
 from penstock.engine.plan.frame_parts import before_partitioning
+from penstock.engine.plan.function_chains import function_chain
 from penstock.engine.plan.relations import (
     Aggregate,
     Cross,
@@ -28,25 +27,50 @@ from penstock.engine.plan.relations import (
     Join,
     PartitionByRange,
     Project,
+    Rolled,
     SemiJoin,
+    SortGroups,
     SortPartition,
     Union,
     relation_of,
 )
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
+from penstock.hosts.spark.frames.aggregates import aggregate, rolled
+from penstock.hosts.spark.frames.function_calls import FunctionCalls
+from penstock.hosts.spark.job_files import JobFiles
+from penstock.hosts.spark.payload import without_level
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructField
 
 _HOW = {"INNER": "inner", "LEFT_OUTER": "left_outer", "RIGHT_OUTER": "right_outer", "FULL_OUTER": "full_outer"}
-_HALF_BITS = 32
+_FAR = 1 << 32
+"""A LONG that no value of a narrow type is."""
+_NARROW = ("byte", "short", "integer", "boolean")
+_RARE = {"long": -0x7A3C_59E1_4D2B_6F08, "string": "\0null\0", "binary": b"\0null\0"}
+"""Values that hardly any row has, in place of null."""
 
 
 class Lowering:
-    """Makes the DataFrames of streams. `parallelism`: the number of subtasks of streams that do not set their own."""
+    """Makes the DataFrames of streams.
 
-    def __init__(self, parallelism: int) -> None:
+    `parallelism`: the number of subtasks of streams that do not set their own. `timed`: the ids of streams whose
+    records have the last timestamp. `files`: what workers need to import functions. `read`: returns the DataFrame of a
+    source.
+    """
+
+    def __init__(
+        self,
+        parallelism: int,
+        timed: Collection[int],
+        files: JobFiles,
+        read: Callable[[SourceTransformation], DataFrame],
+    ) -> None:
         self._parallelism = parallelism
+        self._timed = timed
+        self._files = files
+        self._read = read
         self._frames: dict[int, DataFrame] = {}
 
     def frame_of(self, stream: Transformation) -> DataFrame:
@@ -61,16 +85,15 @@ class Lowering:
         """Return the DataFrame of a stream, with columns c0, c1 and so on."""
         stream = before_partitioning(stream)
         if stream.id not in self._frames:
-            if isinstance(stream, SourceTransformation):
-                frame = stream.source.frame  # type: ignore[attr-defined]
-            else:
-                frame = self._computed(stream)
+            frame = self._read(stream) if isinstance(stream, SourceTransformation) else self._computed(stream)
             self._frames[stream.id] = _renamed(frame, "c")
         return self._frames[stream.id]
 
     def _computed(self, stream: Transformation) -> DataFrame:
         relation = relation_of(stream)
         assert relation is not None, f"{stream.name} is not a relation"
+        if relation.calls:
+            return self._called(stream)
         frames = [self._of(one) for one in relation.inputs]
         names = [names_of(one) for one in relation.inputs]
         match relation:
@@ -93,14 +116,37 @@ class Lowering:
                 return frames[0].limit(relation.count)
             case Aggregate():
                 grouped = frames[0].groupBy(*_columns("c", names[0], relation.key_fields))
-                return grouped.agg(*(_aggregate(one, names[0]) for one in relation.aggregates))
+                columns = dict(zip(names[0], frames[0].schema.fields, strict=True))
+                return grouped.agg(*(aggregate(one, columns) for one in relation.aggregates))
+            case Rolled():
+                return rolled(frames[0], names[0], relation)
             case PartitionByRange():
                 compared = _without_nulls(frames[0], names[0], relation.fields)
                 by = _columns("c", names[0], relation.fields)
                 return compared.repartitionByRange(self.partitions_of(stream), *by)
             case SortPartition():
                 return self._sorted(stream)
+            case SortGroups():
+                return _sorted_groups(frames[0], names[0], relation, self.partitions_of(stream))
         raise AssertionError(f"{relation} has no DataFrame")
+
+    def _called(self, stream: Transformation) -> DataFrame:
+        """Call the functions that follow each other in one pass, for groups of rows that are sorted by key."""
+        chain = function_chain(stream, self._timed)
+        before = chain.before
+        frame, names = self._of(before), names_of(before)
+        if chain.key_fields:
+            keys = _columns("c", names, chain.key_fields)
+            frame = frame.repartition(*keys).sortWithinPartitions(*keys)
+        calls = FunctionCalls(
+            without_level(self._files),
+            chain.operators,
+            received=RecordColumns(before.output_type),
+            given=RecordColumns(stream.output_type),
+            timed=before.id in self._timed,
+            parallelism=self.partitions_of(stream),
+        )
+        return calls.of(frame)
 
     def _sorted(self, stream: Transformation) -> DataFrame:
         """Sort by the keys of several sorts in a row: operators keep the order of rows with equal keys."""
@@ -144,9 +190,46 @@ def _columns(prefix: str, names: Sequence[str], fields: Iterable[str]) -> list[C
 def _joined(
     frames: Sequence[DataFrame], names: Sequence[Sequence[str]], keys: Sequence[Sequence[str]], how: str
 ) -> DataFrame:
-    left, right = (_columns(prefix, *of) for prefix, of in zip("lr", zip(names, keys, strict=True), strict=True))
-    equal = reduce(and_, (one.eqNullSafe(other) for one, other in zip(left, right, strict=True)))
-    return _renamed(frames[0], "l").join(_renamed(frames[1], "r"), equal, how)
+    left, right = _renamed(frames[0], "l"), _renamed(frames[1], "r")
+    positions = ([of.index(field) for field in fields] for of, fields in zip(names, keys, strict=True))
+    pairs = zip(*positions, strict=True)
+    equal = reduce(and_, (_equal(left.schema[one], right.schema[other]) for one, other in pairs))
+    return left.join(right, equal, how)
+
+
+def _equal(left: StructField, right: StructField) -> Column:
+    """Return whether two columns are equal, where null equals null.
+
+    By `<=>` Spark would hash two columns for each: the value, and whether it is null. Here null has a value that no
+    other row has; where the type has none left, it is a value that hardly any has, and the condition tells them apart.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    one, other = F.col(left.name), F.col(right.name)
+    if not (left.nullable and right.nullable):
+        return one == other
+    kind = left.dataType.typeName()
+    if kind in _NARROW:
+        instead = F.lit(_FAR)
+        return F.coalesce(one.cast("long"), instead) == F.coalesce(other.cast("long"), instead)
+    if kind not in _RARE:
+        return one.eqNullSafe(other)
+    instead = F.lit(_RARE[kind])
+    same = F.coalesce(one, instead) == F.coalesce(other, instead)
+    # Not an equation, which would be hashed as well.
+    return same & (one.isNull() | other.isNotNull()) & (one.isNotNull() | other.isNull())
+
+
+def _sorted_groups(frame: DataFrame, names: Sequence[str], of: SortGroups, partitions: int) -> DataFrame:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F  # noqa: N812
+
+    keys, field = _columns("c", names, of.key_fields), _column("c", names, of.field)
+    # A None by itself need not be compared.
+    compared = F.count(F.lit(1)).over(Window.partitionBy(*keys)) > 1
+    sorted_field = F.when(field.isNull() & compared, _no_place(of.field)).otherwise(field)
+    checked = _with_column(frame.repartition(partitions, *keys), _name("c", names, of.field), sorted_field)
+    return checked.sortWithinPartitions(*keys, field.desc() if of.descending else field.asc())
 
 
 def _joined_fields(fields: Iterable[JoinedField], names: Sequence[Sequence[str]]) -> list[Column]:
@@ -161,40 +244,20 @@ def _without_nulls(frame: DataFrame, names: Sequence[str], fields: Iterable[str]
     """Return the same rows. A null in one of these fields fails the job: None has no place in an order."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    checked = {}
     for field in fields:
-        text = f"None is not comparable with other values: a record without {field!r} cannot be sorted by it"
         name = _name("c", names, field)
-        checked[name] = F.coalesce(F.col(name), F.raise_error(F.lit(text)))
-    return frame.select(*(checked[name].alias(name) if name in checked else F.col(name) for name in frame.columns))
+        frame = _with_column(frame, name, F.coalesce(F.col(name), _no_place(field)))
+    return frame
 
 
-def _aggregate(one: FieldAggregate, names: Sequence[str]) -> Column:
+def _no_place(field: str) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
-    if one.field is None:
-        return F.count(F.lit(1))
-    column = _column("c", names, one.field)
-    if one.kind == COUNT:
-        return F.count(column)
-    if one.kind == SUM:
-        return _exact_sum(column, one) if one.family == INTEGER else F.sum(column.cast("double"))
-    if one.kind == AVG:
-        return F.avg(column.cast("double"))
-    assert one.kind in (MIN, MAX), one
-    found: Column = (F.min if one.kind == MIN else F.max)(column)
-    return F.when(found == 0, F.abs(found)).otherwise(found) if one.family == FLOAT else found
+    text = f"None is not comparable with other values: a record without {field!r} cannot be sorted by it"
+    return F.raise_error(F.lit(text))
 
 
-def _exact_sum(column: Column, one: FieldAggregate) -> Column:
-    """Return the sum as a LONG. The sums of upper and of lower halves fit 64 bits, of fewer than 2**31 rows."""
+def _with_column(frame: DataFrame, name: str, column: Column) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812
 
-    number = column.cast("long")
-    upper = F.sum(F.shiftright(number, _HALF_BITS))
-    lower = F.sum(number.bitwiseAND((1 << _HALF_BITS) - 1))
-    carried = upper + F.shiftright(lower, _HALF_BITS)
-    fits = carried.between(-(1 << (_HALF_BITS - 1)), (1 << (_HALF_BITS - 1)) - 1)
-    total = F.shiftleft(carried, _HALF_BITS).bitwiseOR(lower.bitwiseAND((1 << _HALF_BITS) - 1))
-    text = f"the sum {one.name!r} of {one.field!r} does not fit 64 bits"
-    return F.when(carried.isNull() | fits, total).otherwise(F.raise_error(F.lit(text)))
+    return frame.select(*(column.alias(name) if one == name else F.col(one) for one in frame.columns))

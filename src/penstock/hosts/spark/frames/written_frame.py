@@ -19,7 +19,7 @@ from penstock.common.types import Row, RowKind
 from penstock.connectors.files.formats.parquet_format import ParquetWriter, ParquetWriterFactory
 from penstock.connectors.files.sink import BucketAssigner, FileSink, OutputFileConfig
 from penstock.hosts.spark.driver import session as sessions
-from penstock.hosts.spark.failures import cause_in
+from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.column_types import schema_in_spark
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.frame_copy import write_files
@@ -74,6 +74,8 @@ class WrittenFrame:
         try:
             write_files(frame, self.path, f"penstock-frame-{uuid.uuid4().hex}", mode="append")
         except Exception as error:
+            if (failure := of_worker(error)) is not None:
+                raise failure from None
             raise JobError(f"Spark cannot compute '{name or 'the DataFrame'}': {cause_in(str(error))}") from error
         return True
 
