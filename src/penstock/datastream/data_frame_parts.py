@@ -16,7 +16,7 @@ from penstock.engine.plan.transformations import OperatorTransformation, SourceT
 from penstock.engine.runtime.operators.last_timestamp import LastTimestampOperator
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from penstock.hosts.spark.frames.lowering import Lowering
 
@@ -29,11 +29,19 @@ class ReadParts(NamedTuple):
     """What `penstock explain` says about them."""
 
 
-def parts_read(ends: Sequence[Transformation], configuration: Configuration, next_id: Callable[[], int]) -> ReadParts:
-    """Return the streams to read in place of the parts of a program in BATCH mode that run as DataFrames."""
+def parts_read(
+    ends: Sequence[Transformation],
+    configuration: Configuration,
+    session: SparkSession | None,
+    next_id: Callable[[], int],
+) -> ReadParts:
+    """Return the streams to read in place of the parts of a program in BATCH mode that run as DataFrames.
+
+    `session`: the one that the program has given.
+    """
     if not _has_relations(ends, configuration):
         return ReadParts()
-    frames = ProgramFrames(ends, configuration)
+    frames = ProgramFrames(ends, configuration, session)
     parts = frame_parts(ends, frames)
     if not parts.ends:
         return ReadParts(changes=parts.changes)
@@ -45,12 +53,14 @@ def parts_read(ends: Sequence[Transformation], configuration: Configuration, nex
     return ReadParts(streams, parts.changes)
 
 
-def whole_frame(end: Transformation, configuration: Configuration) -> DataFrame | None:
+def whole_frame(
+    end: Transformation, configuration: Configuration, session: SparkSession | None = None
+) -> DataFrame | None:
     """Return the DataFrame of a stream whose program in BATCH mode is all relations; None if operators have to run."""
     if not _has_relations([end], configuration):
         return None
-    frames = ProgramFrames([end], configuration)
-    parts = frame_parts([end], frames)
+    frames = ProgramFrames([end], configuration, session)
+    parts = frame_parts([end], frames, is_result=True)
     return frames.lowering(parts).frame_of(end) if [one.id for one in parts.ends] == [end.id] else None
 
 

@@ -548,7 +548,7 @@ class StreamExecutionEnvironment(DriverOnly):
             or self._configuration.get(options.RUNTIME_MODE) is RuntimeExecutionMode.STREAMING
         ):
             return None
-        frame = whole_frame(stream, self._configuration)
+        frame = whole_frame(stream, self._configuration, self._spark)
         if frame is not None and not self._pipeline_executor().runs_jobs:
             self._plans_frame = True
             return None
@@ -581,7 +581,9 @@ class StreamExecutionEnvironment(DriverOnly):
                 self._sinks.append(sink)
                 self._result_sinks[sink.id] = results
             graph = self._stream_graph()
-        parts = parts_read(self._sinks, self._configuration, self.next_id) if mode.blocking_exchanges else ReadParts()
+        parts = ReadParts()
+        if mode.blocking_exchanges:
+            parts = parts_read(self._sinks, self._configuration, self._spark, self.next_id)
         if parts.streams:
             graph = self._stream_graph(parts.streams)
         changes = list(parts.changes)

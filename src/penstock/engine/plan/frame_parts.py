@@ -52,6 +52,9 @@ class Frames(Protocol):
     def reason_to_copy(self, source: SourceTransformation) -> str | None:
         """Return why operators have to read a source; None if it is a DataFrame that other ones can read."""
 
+    def is_small(self, source: SourceTransformation) -> bool:
+        """Return whether a source is worth no DataFrame by itself."""
+
     def is_ordered(self, source: SourceTransformation) -> bool:
         """Return whether the records of a source have an order."""
 
@@ -59,9 +62,12 @@ class Frames(Protocol):
         """Return why functions have to run in tasks of a job; None if Spark's own workers can call them."""
 
 
-def frame_parts(ends: Sequence[Transformation], frames: Frames) -> FrameParts:
-    """Return the parts of a program that ends in these streams."""
-    sides = _Sides(ends, frames)
+def frame_parts(ends: Sequence[Transformation], frames: Frames, *, is_result: bool = False) -> FrameParts:
+    """Return the parts of a program that ends in these streams.
+
+    `is_result`: the ends are to be DataFrames anyway, so that those are worth it that only select columns, too.
+    """
+    sides = _Sides(ends, frames, is_result)
     last = sides.last_of_parts(ends)
     return FrameParts(last, sides.changes(last), frozenset(sides.timed))
 
@@ -76,7 +82,10 @@ def before_partitioning(stream: Transformation) -> Transformation:
 class _Sides:
     """For each stream of a program the reason why it does not run as a DataFrame."""
 
-    def __init__(self, ends: Sequence[Transformation], frames: Frames) -> None:
+    def __init__(self, ends: Sequence[Transformation], frames: Frames, is_result: bool) -> None:
+        self._wanted = {end.id for end in ends} if is_result else set()
+        self._small: set[int] = set()
+        """Frames of small sources only."""
         self._streams = in_order(ends)
         self._readers = Counter(
             before_partitioning(one).id
@@ -125,12 +134,15 @@ class _Sides:
         return changes
 
     def _is_part(self, stream: Transformation) -> bool:
-        return stream.id in self._works and self._reasons[stream.id] is None and relation_of(stream) is not None
+        is_worth = stream.id in self._works or stream.id in self._wanted
+        return is_worth and self._reasons[stream.id] is None and relation_of(stream) is not None
 
     def _reason_of(self, stream: Transformation) -> str | None:
         if isinstance(stream, SourceTransformation):
             if self._frames.is_ordered(stream):
                 self._ordered.add(stream.id)
+            if self._frames.is_small(stream):
+                self._small.add(stream.id)
             return self._frames.reason_to_copy(stream)
         if isinstance(stream, PartitionTransformation):
             before = before_partitioning(stream)
@@ -162,7 +174,9 @@ class _Sides:
             return "some of its streams have timestamps"
         if relation.is_timed(are_timed):
             self.timed.add(stream.id)
-        if relation.is_work or any(one.id in self._works for one in inputs):
+        if all(one.id in self._small for one in inputs):
+            self._small.add(stream.id)
+        elif relation.is_work or any(one.id in self._works for one in inputs):
             self._works.add(stream.id)
         if relation.calls or any(one.id in self._calling for one in inputs):
             self._calling.add(stream.id)

@@ -138,6 +138,11 @@ class First(Relation):
     count: int = 0
     keeps_order = True
 
+    @property
+    def depends_on_order(self) -> bool:  # type: ignore[override]
+        """Whether the first rows are not any: those of sorted partitions come one after the other in Spark, too."""
+        return not isinstance(self.inputs[0].relation, SortPartition)
+
 
 @dataclass(frozen=True)
 class Aggregate(Relation):

@@ -45,6 +45,9 @@ class SomeFrames:
     def reason_to_copy(self, source: SourceTransformation) -> str | None:
         return "'records' is not a DataFrame" if source.name == "records" else None
 
+    def is_small(self, source: SourceTransformation) -> bool:
+        return source.name == "small"
+
     def is_ordered(self, source: SourceTransformation) -> bool:
         return source.name == "ordered"
 
@@ -188,6 +191,29 @@ def test_what_depends_on_the_order_of_records_runs_as_operators(
     """Of the rows of a key another one would be the first."""
     assert reason_of(program(ordered())) == f"it depends on the order of '{by}'"
     assert names(parts_of(program(columns()).name("End"))) == ["End"], "there is no order"
+
+
+def test_small_sources_are_worth_a_frame_beside_another_one() -> None:
+    """A job would wait for Spark to count three rows."""
+    small = columns("small")
+    assert names(parts_of(small.distinct("id"))) == []
+    large = frame(env=small.environment)
+    assert names(parts_of(joined(small.distinct("id"), large))) == ["Join"]
+
+
+def test_a_result_is_worth_a_frame_if_it_only_selects() -> None:
+    """A job would copy what Spark can write itself."""
+    for end in columns(), columns().map_batches(same_batch):
+        (one,) = frame_parts([end._transformation], SomeFrames(), is_result=True).ends
+        assert one is end._transformation
+        assert frame_parts([end._transformation], SomeFrames()).ends == []
+
+
+def test_first_records_of_sorted_partitions_are_those_of_a_frame() -> None:
+    """All sorted rows would be written, and a few of them read."""
+    by_city = columns().full_window_partition().sort_partition("city")
+    assert names(parts_of(by_city.first(3).name("Top"))) == ["Top"]
+    assert reason_of(columns("ordered").first(3)) == "it depends on the order of 'Project'"
 
 
 def test_a_sort_of_ordered_records_keeps_the_order_of_equal_ones() -> None:

@@ -37,8 +37,7 @@ from penstock.engine.plan.relations import (
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 from penstock.hosts.spark.frames.aggregates import aggregate, rolled
 from penstock.hosts.spark.frames.function_calls import FunctionCalls
-from penstock.hosts.spark.job_files import JobFiles
-from penstock.hosts.spark.payload import without_level
+from penstock.hosts.spark.payload import Payload
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -56,20 +55,20 @@ class Lowering:
     """Makes the DataFrames of streams.
 
     `parallelism`: the number of subtasks of streams that do not set their own. `timed`: the ids of streams whose
-    records have the last timestamp. `files`: what workers need to import functions. `read`: returns the DataFrame of a
-    source.
+    records have the last timestamp. `payload`: what workers need to import functions. `read`: returns the DataFrame of
+    a source.
     """
 
     def __init__(
         self,
         parallelism: int,
         timed: Collection[int],
-        files: JobFiles,
+        payload: Payload,
         read: Callable[[SourceTransformation], DataFrame],
     ) -> None:
         self._parallelism = parallelism
         self._timed = timed
-        self._files = files
+        self._payload = payload
         self._read = read
         self._frames: dict[int, DataFrame] = {}
 
@@ -139,7 +138,7 @@ class Lowering:
             keys = _columns("c", names, chain.key_fields)
             frame = frame.repartition(*keys).sortWithinPartitions(*keys)
         calls = FunctionCalls(
-            without_level(self._files),
+            self._payload,
             chain.operators,
             received=RecordColumns(before.output_type),
             given=RecordColumns(stream.output_type),

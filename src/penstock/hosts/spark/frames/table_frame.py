@@ -10,7 +10,8 @@ import pyarrow
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.common.types import Row, RowKind
-from penstock.hosts.spark.frames.column_types import schema_in_spark, type_in_spark
+from penstock.hosts.spark.frames.column_types import schema_in_spark
+from penstock.hosts.spark.frames.worker_function import exchanged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,7 +37,6 @@ def is_declared(table: pyarrow.Table, row_type: RowTypeInfo) -> bool:
 
 def frame_of_table(session: SparkSession, table: pyarrow.Table) -> DataFrame:
     """Return a DataFrame of these rows."""
-    fields = [(f"c{position}", type_in_spark(kind)) for position, kind in enumerate(table.schema.types)]
-    exchanged = pyarrow.schema(fields)
+    schema = exchanged(table.schema)
     # With the schema: without, a time without a zone would be one of the session's zone.
-    return session.createDataFrame(table.rename_columns(exchanged.names).cast(exchanged), schema_in_spark(exchanged))
+    return session.createDataFrame(table.rename_columns(schema.names).cast(schema), schema_in_spark(schema))
