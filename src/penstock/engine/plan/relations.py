@@ -6,9 +6,11 @@ not, the operators run: `reason_for_operators` says why, for `penstock explain`.
 
 * Keys are whole numbers, texts, booleans, bytes and dates. Operators refuse NaN as a key, and Spark does not.
 * Keys of both sides of a join have the same type: 1 and 1.0 are one key for operators.
-* Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `lowering.py`.
+* Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `aggregates.py`.
 * The order of a DataFrame's rows is not defined, so neither is what depends on it: which of several rows with one key
-  stays, and how a sum of floats is rounded.
+  stays, and how a sum of floats is rounded. Behind a sort it is, and what depends on it runs as operators.
+
+Functions that DataFrames call are in `function_relations.py`.
 """
 
 from __future__ import annotations
