@@ -4,8 +4,9 @@
 
 Join, aggregate by key, distinct, a sort of the whole, functions of columns, a running sum, and a function of the rows
 of each key (PySpark's is `applyInPandas`, which takes minutes for a million keys: `--only` leaves it out), over rows of
-four columns in Parquet files. Both write their result to Parquet files. They run by turns after a turn that is not counted. Prints medians of wall clock and CPU time
-(of this process, the JVM and its workers), and how fast penstock is if PySpark is 1. Nothing is asserted.
+four columns in Parquet files. Both write their result to Parquet files. They run by turns after a turn that is not
+counted. Prints medians of wall clock and CPU time (of this process, the JVM and its workers), and how fast penstock is
+if PySpark is 1. Nothing is asserted.
 """
 
 from __future__ import annotations

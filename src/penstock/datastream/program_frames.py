@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.columns.record_columns import RecordColumns
@@ -82,12 +83,17 @@ class ProgramFrames:
     def lowering(self, parts: FrameParts) -> Lowering:
         """Return what makes the DataFrames of these parts."""
         from penstock.hosts.spark.frames.lowering import Lowering
+
+        parallelism = self._configuration.get(options.PARALLELISM)
+        return Lowering(parallelism, parts.timed, lambda: self._payload, self._frame_to_read)
+
+    @cached_property
+    def _payload(self) -> Payload:
+        """What workers need to import functions."""
         from penstock.hosts.spark.job_files import JobFiles
         from penstock.hosts.spark.payload import without_level
 
-        payload = without_level(JobFiles(path=import_folders()))
-        parallelism = self._configuration.get(options.PARALLELISM)
-        return Lowering(parallelism, parts.timed, payload, lambda source: self._frame_to_read(source, payload))
+        return without_level(JobFiles(path=import_folders()))
 
     @property
     def _is_local(self) -> bool:
@@ -148,7 +154,7 @@ class ProgramFrames:
             return ": what it cannot read is counted, or emitted, by a task"
         return source.on_columns(RecordColumns(row_type)) or ": its format has no columns"
 
-    def _frame_to_read(self, stream: SourceTransformation, payload: Payload) -> DataFrame:
+    def _frame_to_read(self, stream: SourceTransformation) -> DataFrame:
         frame = _frame_of(stream)
         if frame is not None:
             return frame
@@ -158,7 +164,7 @@ class ProgramFrames:
             from penstock.hosts.spark.frames.file_frame import FileReads
 
             columns = RecordColumns(stream.output_type)
-            return FileReads(payload, table._format, table._splits(), columns).frame(self._session)
+            return FileReads(self._payload, table._format, table._splits(), columns).frame(self._session)
         from penstock.hosts.spark.frames.table_frame import frame_of_table
 
         return frame_of_table(self._session, table)

@@ -61,9 +61,10 @@ def _operators_of(stream: Transformation, timed: bool) -> list[DetachedOperator]
             time = MAX_TIMESTAMP if timed else None
             group = GroupOperator(FieldKey(relation.key_fields), relation.operator, relation.how, time)
             to_columns = ToColumnsOperator(RecordColumns(relation.given))
+            declared = relation.given if relation.given.applies else None
             return [
                 DetachedOperator(to_rows, name, uid),
-                DetachedOperator(group, name, uid, relation.given),
+                DetachedOperator(group, name, uid, declared),
                 DetachedOperator(to_columns, name, uid),
             ]
     raise AssertionError(f"{relation} calls no function")

@@ -136,6 +136,13 @@ def test_results_become_ones_of_their_declared_type_or_are_named() -> None:
         results(end)
 
 
+def test_results_without_a_declared_type_are_not_made_to_fit() -> None:
+    """A number would lose its digits in silence, which a reduce by operators keeps."""
+    with pytest.raises(UserFunctionError, match=r"operator 'Reduce'[\s\S]*column 'n' \(int32\)"):
+        results(source().key_by("id").reduce(lambda one, other: Row(one.id, None, 1.5)))
+    assert results(source().key_by("id").reduce(lambda one, other: (one.id, None, 1)), (2,)) == [(1, None, 1)]
+
+
 def test_an_error_names_function_value_and_key() -> None:
     """A user would see an error of Spark without the line."""
 

@@ -55,15 +55,15 @@ class Lowering:
     """Makes the DataFrames of streams.
 
     `parallelism`: the number of subtasks of streams that do not set their own. `timed`: the ids of streams whose
-    records have the last timestamp. `payload`: what workers need to import functions. `read`: returns the DataFrame of
-    a source.
+    records have the last timestamp. `payload`: returns what workers need to import functions. `read`: returns the
+    DataFrame of a source.
     """
 
     def __init__(
         self,
         parallelism: int,
         timed: Collection[int],
-        payload: Payload,
+        payload: Callable[[], Payload],
         read: Callable[[SourceTransformation], DataFrame],
     ) -> None:
         self._parallelism = parallelism
@@ -138,7 +138,7 @@ class Lowering:
             keys = _columns("c", names, chain.key_fields)
             frame = frame.repartition(*keys).sortWithinPartitions(*keys)
         calls = FunctionCalls(
-            self._payload,
+            self._payload(),
             chain.operators,
             received=RecordColumns(before.output_type),
             given=RecordColumns(stream.output_type),
