@@ -14,7 +14,8 @@ from penstock.engine.plan.relations import Project
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.columns.conversions import ToColumnsOperator, ToRowsOperator
 from penstock.engine.runtime.columns.operators import ProjectOperator
-from penstock.engine.runtime.operators.group_calls import GroupOperator
+from penstock.engine.runtime.operators.group_calls import REDUCE, GroupOperator
+from penstock.engine.runtime.operators.reduce import CombineOperator
 from penstock.engine.runtime.task.detached_chain import DetachedOperator
 
 
@@ -23,12 +24,14 @@ class FunctionChain(NamedTuple):
 
     operators: Sequence[DetachedOperator]
     before: Transformation
-    key_fields: tuple[str, ...]
+    key_fields: tuple[str, ...] = ()
     """The key of the groups of the first function; empty if it has none."""
+    combiner: Sequence[DetachedOperator] = ()
+    """What reduces the rows of each key before they are brought together, if the function of groups allows it."""
 
 
 def function_chain(end: Transformation, timed: Collection[int]) -> FunctionChain:
-    """Return the longest chain of functions that ends with a stream. Its relation calls a function.
+    """Return the longest chain of functions that ends with a stream; without operators if it is no function.
 
     `timed`: the ids of streams whose records have the last timestamp.
     """
@@ -37,15 +40,27 @@ def function_chain(end: Transformation, timed: Collection[int]) -> FunctionChain
     while isinstance(relation := stream.relation, (ColumnFunction, Project)):
         streams.append(stream)
         stream = before_partitioning(relation.inputs[0])
-    key_fields: tuple[str, ...] = ()
+    key_fields, combiner = (), []
     if isinstance(relation, GroupFunction):
         streams.append(stream)
-        stream, key_fields = before_partitioning(relation.inputs[0]), relation.key_fields
-    while isinstance(streams[-1].relation, Project):
+        before = before_partitioning(relation.inputs[0])
+        key_fields, combiner = relation.key_fields, _combiner(stream, relation, before.id in timed)
+        stream = before
+    while streams and isinstance(streams[-1].relation, Project):
         # Columns that no function gets need not leave Spark.
         stream = streams.pop()
     operators = [one for stream in reversed(streams) for one in _operators_of(stream, stream.id in timed)]
-    return FunctionChain(operators, stream, key_fields)
+    return FunctionChain(operators, stream, key_fields, combiner)
+
+
+def _combiner(stream: Transformation, relation: GroupFunction, timed: bool) -> list[DetachedOperator]:
+    function = relation.operator.function_places()[0].function
+    # Records with a time are reduced in its order, as operators do.
+    if relation.how != REDUCE or timed or not getattr(function.instance, "is_combinable", False):
+        return []
+    columns, name, uid = RecordColumns(relation.received), f"{stream.name} (combine)", stream.uid or ""
+    combine = CombineOperator(name, FieldKey(relation.key_fields), function)
+    return [DetachedOperator(one, name, uid) for one in (ToRowsOperator(columns), combine, ToColumnsOperator(columns))]
 
 
 def _operators_of(stream: Transformation, timed: bool) -> list[DetachedOperator]:

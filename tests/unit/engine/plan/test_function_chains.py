@@ -13,7 +13,7 @@ import pytest
 from penstock.common import Row, Types
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.errors import UserFunctionError
-from penstock.datastream import AggregateFunction, DataStream, StreamExecutionEnvironment
+from penstock.datastream import AggregateFunction, DataStream, ReduceFunction, StreamExecutionEnvironment
 from penstock.engine.plan import program_pickler
 from penstock.engine.plan.function_chains import FunctionChain, function_chain
 from penstock.engine.runtime.columns.chunk import Columns
@@ -23,6 +23,9 @@ Stream = DataStream[Any]
 SCHEMA = pyarrow.schema({"id": pyarrow.int64(), "city": pyarrow.string(), "n": pyarrow.int32()})
 ROWS = [(1, "a", 5), (1, None, 2), (2, "a", 7), (3, "b", None), (3, "b", 1), (None, "c", 4), (None, "c", 6)]
 TOTAL = Types.ROW_NAMED(["id", "total"], [Types.LONG(), Types.INT()])
+
+
+PLACE = Place(0, 1, lambda: 0, lambda: 0)
 
 
 def source() -> Stream:
@@ -117,6 +120,26 @@ def test_groups_are_reduced_to_one_row(sizes: tuple[int, ...]) -> None:
     ]  # fmt: skip
 
 
+class Combined(ReduceFunction[Any]):
+    is_combinable = True
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return Row(value1.id, None, (value1.n or 0) + (value2.n or 0))
+
+
+def test_rows_are_reduced_before_they_are_brought_together() -> None:
+    """All of them would be sorted, and sent."""
+    keyed = source().key_by("id")
+    for reduced in keyed.reduce(Combined()), keyed.full_window_partition().reduce(Combined()):
+        chain = chain_of(reduced)
+        combined = list(DetachedChain(chain.combiner, PLACE).results([Columns(batch_of(ROWS[::-1]))]))
+        assert [row for chunk in combined for row in chunk.batch["n"].to_pylist()] == [10, 1, 7, 7]
+        reduced_again = DetachedChain(chain.operators, PLACE).results(combined)
+        assert [row for chunk in reduced_again for row in chunk.batch["n"].to_pylist()] == [10, 1, 7, 7]
+        assert not chain_of(reduced, (chain.before.id,)).combiner, "records with times are reduced in their order"
+    assert not chain_of(keyed.reduce(lambda one, other: one)).combiner
+
+
 def test_functions_of_columns_follow_groups() -> None:
     """The results of groups would go to Spark and back."""
     end = source().key_by("id").full_window_partition().map_partition(totals, TOTAL)
@@ -175,13 +198,13 @@ def test_a_stream_with_times_keeps_its_rows() -> None:
     end = source().key_by("id").full_window_partition().map_partition(totals, TOTAL)
     operators = chain_of(end.map_batches(lambda batch: batch.slice(1)), (end._transformation.id,)).operators
     with pytest.raises(UserFunctionError, match="must return a row for each row"):
-        list(DetachedChain(operators, Place(0, 1, lambda: 0, lambda: 0)).results([Columns(batch_of(ROWS))]))
+        list(DetachedChain(operators, PLACE).results([Columns(batch_of(ROWS))]))
 
 
 def test_nothing_comes_of_nothing() -> None:
     """A function of a group would be called for a partition without rows."""
     end = source().key_by("id").full_window_partition().map_partition(totals, TOTAL)
-    assert list(DetachedChain(chain_of(end).operators, Place(0, 1, lambda: 0, lambda: 0)).results([])) == []
+    assert list(DetachedChain(chain_of(end).operators, PLACE).results([])) == []
     assert (
         results(source().filter_batches(lambda batch: pyarrow.compute.is_null(pyarrow.array([1] * len(batch))))) == []
     )

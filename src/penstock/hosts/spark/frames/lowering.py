@@ -35,6 +35,7 @@ from penstock.engine.plan.relations import (
     relation_of,
 )
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
+from penstock.engine.runtime.task.detached_chain import DetachedOperator
 from penstock.hosts.spark.frames.aggregates import aggregate, rolled
 from penstock.hosts.spark.frames.function_calls import FunctionCalls
 from penstock.hosts.spark.payload import Payload
@@ -133,17 +134,31 @@ class Lowering:
         """Call the functions that follow each other in one pass, for groups of rows that are sorted by key."""
         chain = function_chain(stream, self._timed)
         before = chain.before
-        frame, names = self._of(before), names_of(before)
+        frame = self._combined(before, chain.combiner) if chain.combiner else self._of(before)
         if chain.key_fields:
-            keys = _columns("c", names, chain.key_fields)
+            keys = _columns("c", names_of(before), chain.key_fields)
             frame = frame.repartition(*keys).sortWithinPartitions(*keys)
+        return self._mapped(frame, chain.operators, before=before, end=stream)
+
+    def _combined(self, stream: Transformation, combiner: Sequence[DetachedOperator]) -> DataFrame:
+        """Reduce the rows of each key of a partition, in one pass with the functions before."""
+        chain = function_chain(stream, self._timed)
+        if not chain.operators or chain.key_fields:
+            return self._mapped(self._of(stream), combiner, before=stream, end=stream)
+        frame = self._of(chain.before)
+        return self._mapped(frame, [*chain.operators, *combiner], before=chain.before, end=stream)
+
+    def _mapped(
+        self, frame: DataFrame, chain: Sequence[DetachedOperator], *, before: Transformation, end: Transformation
+    ) -> DataFrame:
+        """Call functions for the rows of `before`, whose results have the columns of `end`."""
         calls = FunctionCalls(
             self._payload(),
-            chain.operators,
+            chain,
             received=RecordColumns(before.output_type),
-            given=RecordColumns(stream.output_type),
+            given=RecordColumns(end.output_type),
             timed=before.id in self._timed,
-            parallelism=self.partitions_of(stream),
+            parallelism=self.partitions_of(end),
         )
         return calls.of(frame)
 
