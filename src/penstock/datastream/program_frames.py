@@ -11,7 +11,7 @@ from penstock.common.configuration import Configuration, options
 from penstock.common.typeinfo import RowTypeInfo
 from penstock.connectors.base.collection import CollectionSource
 from penstock.connectors.files.source import FileSource
-from penstock.engine.plan.frame_parts import FrameParts
+from penstock.engine.plan.frame_parts import FrameParts, SourceKind
 from penstock.engine.plan.function_relations import reason_of_columns
 from penstock.engine.plan.stream_graph import in_order
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
@@ -63,9 +63,11 @@ class ProgramFrames:
         reason = self._reason_of_table(source) if frame is None else self._reason_of_frame(source, frame)
         return None if reason is None else f"'{source.name}'{reason}"
 
-    def is_small(self, source: SourceTransformation) -> bool:
-        """Return whether a source is worth no DataFrame by itself: what the program has in memory."""
-        return _frame_of(source) is None and not isinstance(source.source, FileSource)
+    def kind_of(self, source: SourceTransformation) -> SourceKind:
+        """Return where a source has its records."""
+        if _frame_of(source) is not None:
+            return SourceKind.FRAME
+        return SourceKind.FILES if isinstance(source.source, FileSource) else SourceKind.MEMORY
 
     def is_ordered(self, source: SourceTransformation) -> bool:
         """Return whether the records of a source have an order: one subtask reads them, and not from a DataFrame."""

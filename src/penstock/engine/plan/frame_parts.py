@@ -8,6 +8,7 @@ are.
 
 from __future__ import annotations
 
+import enum
 from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -46,14 +47,23 @@ class FrameParts(NamedTuple):
     """The ids of streams whose records have the last possible timestamp."""
 
 
+class SourceKind(enum.Enum):
+    """Where a source has its records."""
+
+    FRAME = "a DataFrame"
+    FILES = "files, which Spark's workers read"
+    MEMORY = "a table in memory, which is sent to Spark"
+    """Worth no DataFrame by itself."""
+
+
 class Frames(Protocol):
     """What a program has to do with DataFrames."""
 
     def reason_to_copy(self, source: SourceTransformation) -> str | None:
         """Return why operators have to read a source; None if it is a DataFrame that other ones can read."""
 
-    def is_small(self, source: SourceTransformation) -> bool:
-        """Return whether a source is worth no DataFrame by itself."""
+    def kind_of(self, source: SourceTransformation) -> SourceKind:
+        """Return where a source has its records."""
 
     def is_ordered(self, source: SourceTransformation) -> bool:
         """Return whether the records of a source have an order."""
@@ -125,6 +135,11 @@ class _Sides:
             Change(PASS, f"{_listed(self._relations_before(stream))} as a DataFrame, whose rows operators read")
             for stream in last
         ]
+        changes += [
+            Change(PASS, f"'{source.name}' has {kind.value}")
+            for source in self._sources_before(last)
+            if (kind := self._frames.kind_of(source)) is not SourceKind.FRAME
+        ]
         if any(reason is None for reason in self._reasons.values()):
             changes += [
                 Change(PASS, f"'{stream.name}' runs as operators: {self._reasons[stream.id]}")
@@ -141,7 +156,7 @@ class _Sides:
         if isinstance(stream, SourceTransformation):
             if self._frames.is_ordered(stream):
                 self._ordered.add(stream.id)
-            if self._frames.is_small(stream):
+            if self._frames.kind_of(stream) is SourceKind.MEMORY:
                 self._small.add(stream.id)
             return self._frames.reason_to_copy(stream)
         if isinstance(stream, PartitionTransformation):
@@ -185,18 +200,24 @@ class _Sides:
         return None
 
     def _relations_before(self, end: Transformation) -> list[str]:
-        names: list[str] = []
-        waiting, seen = [end], {end.id}
+        return [stream.name for stream in self._part_before([end]) if relation_of(stream) is not None][::-1]
+
+    def _sources_before(self, ends: Sequence[Transformation]) -> list[SourceTransformation]:
+        return [stream for stream in self._part_before(ends) if isinstance(stream, SourceTransformation)]
+
+    def _part_before(self, ends: Sequence[Transformation]) -> list[Transformation]:
+        """Return the streams of parts, from their ends to their sources."""
+        found: list[Transformation] = []
+        waiting, seen = list(ends), {end.id for end in ends}
         while waiting:
             stream = waiting.pop()
+            found.append(stream)
             relation = relation_of(stream)
-            if relation is None:
-                continue
-            names.append(stream.name)
-            new = [one for one in map(before_partitioning, relation.inputs) if one.id not in seen]
+            inputs = () if relation is None else relation.inputs
+            new = [one for one in map(before_partitioning, inputs) if one.id not in seen]
             seen.update(one.id for one in new)
             waiting += new
-        return names[::-1]
+        return found
 
 
 def _listed(names: Sequence[str]) -> str:

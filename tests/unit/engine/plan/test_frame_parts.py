@@ -10,7 +10,7 @@ import pytest
 
 from penstock.common import Types
 from penstock.datastream import DataStream, Order, OutputTag, ReduceFunction, StreamExecutionEnvironment
-from penstock.engine.plan.frame_parts import FrameParts, frame_parts
+from penstock.engine.plan.frame_parts import FrameParts, SourceKind, frame_parts
 from penstock.engine.plan.stream_graph import StreamGraph
 from penstock.engine.plan.transformations import SourceTransformation
 
@@ -45,8 +45,8 @@ class SomeFrames:
     def reason_to_copy(self, source: SourceTransformation) -> str | None:
         return "'records' is not a DataFrame" if source.name == "records" else None
 
-    def is_small(self, source: SourceTransformation) -> bool:
-        return source.name == "small"
+    def kind_of(self, source: SourceTransformation) -> SourceKind:
+        return {"small": SourceKind.MEMORY, "files": SourceKind.FILES}.get(source.name, SourceKind.FRAME)
 
     def is_ordered(self, source: SourceTransformation) -> bool:
         return source.name == "ordered"
@@ -199,6 +199,13 @@ def test_small_sources_are_worth_a_frame_beside_another_one() -> None:
     assert names(parts_of(small.distinct("id"))) == []
     large = frame(env=small.environment)
     assert names(parts_of(joined(small.distinct("id"), large))) == ["Join"]
+    files = frame("files", small.environment)
+    parts = parts_of(joined(small.distinct("id"), files))
+    assert [change.text for change in parts.changes] == [
+        "'Project', 'Distinct', 'Join' run as a DataFrame, whose rows operators read",
+        "'files' has files, which Spark's workers read",
+        "'small' has a table in memory, which is sent to Spark",
+    ]
 
 
 def test_a_result_is_worth_a_frame_if_it_only_selects() -> None:
