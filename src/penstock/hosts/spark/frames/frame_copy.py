@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _INTERRUPTS = "spark.job.interruptOnCancel"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS_OF_BATCH = "32768"
 _log = logging.getLogger(__name__)
 
 
@@ -105,7 +107,7 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
     try:
         context.setInterruptOnCancel(True)
         context.addJobTag(tag)
-        with exact_files(session), _adaptive(frame):
+        with exact_files(session), _for_columns(frame):
             frame.write.mode(mode).parquet(for_spark(path))
     finally:
         with contextlib.suppress(Exception):
@@ -114,18 +116,25 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
 
 
 @contextlib.contextmanager
-def _adaptive(frame: DataFrame) -> Iterator[None]:
-    """Let Spark adapt queries in the block, unless a user's session was started without: our jobs turn it off."""
+def _for_columns(frame: DataFrame) -> Iterator[None]:
+    """Let Spark run queries of columns in the block, not jobs, which set a session to what they need.
+
+    Queries are adaptive, unless a user's session was started without. Functions get batches as long as our own.
+    """
     session = frame.sparkSession
     is_ours = users_session_of(frame) is None
-    before = session.conf.get(_ADAPTIVE, "true") or "true"
-    session.conf.set(_ADAPTIVE, "true" if is_ours else session.sparkContext.getConf().get(_ADAPTIVE, "true"))
+    adaptive = "true" if is_ours else session.sparkContext.getConf().get(_ADAPTIVE, "true")
+    settings = {_ADAPTIVE: str(adaptive), _BATCH_ROWS: _ROWS_OF_BATCH}
+    before = {key: session.conf.get(key) for key in settings}
     try:
+        for key, value in settings.items():
+            session.conf.set(key, value)
         yield
     finally:
         # If the session has ended in between, the block raises an error for that.
         with contextlib.suppress(Exception):
-            session.conf.set(_ADAPTIVE, before)
+            for key, value in before.items():
+                session.conf.set(key, str(value))
 
 
 def usable(frame: DataFrame | None, name: str) -> DataFrame:
