@@ -16,9 +16,10 @@ from penstock.engine.plan.transformations import OperatorTransformation, SourceT
 from penstock.engine.runtime.operators.last_timestamp import LastTimestampOperator
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from penstock.hosts.spark.frames.lowering import Lowering
+    from penstock.hosts.spark.frames.part_frame import PartFrame
 
 
 class ReadParts(NamedTuple):
@@ -55,13 +56,13 @@ def parts_read(
 
 def whole_frame(
     end: Transformation, configuration: Configuration, session: SparkSession | None = None
-) -> DataFrame | None:
+) -> PartFrame | None:
     """Return the DataFrame of a stream whose program in BATCH mode is all relations; None if operators have to run."""
     if not _has_relations([end], configuration):
         return None
     frames = ProgramFrames([end], configuration, session)
     parts = frame_parts([end], frames, is_result=True)
-    return frames.lowering(parts).frame_of(end) if [one.id for one in parts.ends] == [end.id] else None
+    return frames.lowering(parts).part_of(end) if [one.id for one in parts.ends] == [end.id] else None
 
 
 def _has_relations(ends: Sequence[Transformation], configuration: Configuration) -> bool:
@@ -70,15 +71,15 @@ def _has_relations(ends: Sequence[Transformation], configuration: Configuration)
 
 def _source_of(end: Transformation, lowering: Lowering, *, id: int, directory: str | None) -> SourceTransformation:
     """Return the source of what a part computes."""
-    from penstock.hosts.spark.frames.source import DataFrameSource, PartitionsSource
+    from penstock.hosts.spark.frames.source import PartitionsSource, PartSource
 
     relation = relation_of(end)
     assert relation is not None, f"{end.name} is not a relation"
-    kind = PartitionsSource if relation.has_partitions else DataFrameSource
+    kind = PartitionsSource if relation.has_partitions else PartSource
     source = SourceTransformation(
         id=id,
         name=f"{end.name} (DataFrame)",
-        source=kind(lowering.frame_of(end), directory, end.name),
+        source=kind(lowering.part_of(end), directory, end.name),
         strategy=WatermarkStrategy.no_watermarks(),
         output_type=end.output_type,
         parallelism=lowering.partitions_of(end),

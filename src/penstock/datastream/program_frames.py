@@ -87,7 +87,7 @@ class ProgramFrames:
         from penstock.hosts.spark.frames.lowering import Lowering
 
         parallelism = self._configuration.get(options.PARALLELISM)
-        return Lowering(parallelism, parts.timed, lambda: self._payload, self._frame_to_read)
+        return Lowering(parts, parallelism, payload=lambda: self._payload, read=self._frame_to_read)
 
     @cached_property
     def _payload(self) -> Payload:

@@ -45,6 +45,8 @@ class FrameParts(NamedTuple):
     """What `penstock explain` says about them."""
     timed: frozenset[int]
     """The ids of streams whose records have the last possible timestamp."""
+    calling: frozenset[int]
+    """The ids of streams for which functions are called."""
 
 
 class SourceKind(enum.Enum):
@@ -79,7 +81,7 @@ def frame_parts(ends: Sequence[Transformation], frames: Frames, *, is_result: bo
     """
     sides = _Sides(ends, frames, is_result)
     last = sides.last_of_parts(ends)
-    return FrameParts(last, sides.changes(last), frozenset(sides.timed))
+    return FrameParts(last, sides.changes(last), frozenset(sides.timed), frozenset(sides.calling))
 
 
 def before_partitioning(stream: Transformation) -> Transformation:
@@ -107,7 +109,7 @@ class _Sides:
         self._reasons: dict[int, str | None] = {}
         self._works: set[int] = set()
         """Frames that do more than to select columns."""
-        self._calling: set[int] = set()
+        self.calling: set[int] = set()
         """Frames for which functions are called."""
         self._ordered: set[int] = set()
         """Frames whose rows are in an order that the program has set."""
@@ -180,7 +182,7 @@ class _Sides:
         if relation.calls and (reason := self._frames.reason_for_tasks()) is not None:
             return reason
         for one in inputs:
-            if one.id in self._calling and self._readers[one.id] > 1:
+            if one.id in self.calling and self._readers[one.id] > 1:
                 return f"'{one.name}' is read several times, and its functions would be called as often"
             if one.id in self._ordered and relation.depends_on_order:
                 return f"it depends on the order of '{one.name}'"
@@ -193,8 +195,8 @@ class _Sides:
             self._small.add(stream.id)
         elif relation.is_work or any(one.id in self._works for one in inputs):
             self._works.add(stream.id)
-        if relation.calls or any(one.id in self._calling for one in inputs):
-            self._calling.add(stream.id)
+        if relation.calls or any(one.id in self.calling for one in inputs):
+            self.calling.add(stream.id)
         if relation.sets_order or (relation.keeps_order and any(one.id in self._ordered for one in inputs)):
             self._ordered.add(stream.id)
         return None

@@ -1,7 +1,7 @@
 """Aggregates of DataFrames as operators compute them.
 
-* A sum of LONGs is computed in two halves, so that it is exact whatever its order, and fails if the result does not
-  fit. Spark's own wraps, or fails when a part does not fit.
+* An exact sum of LONGs is computed in two halves, so that it fails only if the result does not fit. Spark's own fails
+  if a part does not fit, and is used first, because it is faster: see `part_frame.py`.
 * Zero has no sign as the least or greatest number.
 """
 
@@ -21,8 +21,13 @@ HALF_BITS = 32
 _BITS = {"byte": 8, "short": 16, "integer": 32}
 
 
-def aggregate(one: FieldAggregate, columns: dict[str, StructField]) -> Column:
-    """Return an aggregate of fields, of which `columns` are the columns."""
+def is_sum_of_longs(field: StructField) -> bool:
+    """Return whether a sum of this column may overflow. One of fewer than 2**31 integers of 32 bits does not."""
+    return field.dataType.typeName() == "long"
+
+
+def aggregate(one: FieldAggregate, columns: dict[str, StructField], exact: bool) -> Column:
+    """Return an aggregate of fields, of which `columns` are the columns. `exact`: whether sums are."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if one.field is None:
@@ -33,7 +38,7 @@ def aggregate(one: FieldAggregate, columns: dict[str, StructField]) -> Column:
         return F.count(column)
     if one.kind == SUM:
         what = f"the sum {one.name!r} of {one.field!r}"
-        return _sum(field, what) if one.family == INTEGER else F.sum(column.cast("double"))
+        return _sum(field, what, exact) if one.family == INTEGER else F.sum(column.cast("double"))
     if one.kind == AVG:
         return F.avg(column.cast("double"))
     assert one.kind in (MIN, MAX), one
@@ -41,8 +46,8 @@ def aggregate(one: FieldAggregate, columns: dict[str, StructField]) -> Column:
     return F.when(found == 0, F.abs(found)).otherwise(found) if one.family == FLOAT else found
 
 
-def rolled(frame: DataFrame, names: Sequence[str], of: Rolled) -> DataFrame:
-    """Return for each key one of its rows with the sum, or the least or greatest value, of a field.
+def rolled(frame: DataFrame, names: Sequence[str], of: Rolled, exact: bool) -> DataFrame:
+    """Return for each key one of its rows with the sum, or the least or greatest value, of a field. `exact`: of sums.
 
     Fails at a None beside another value, as functions of Python do. All columns that are not computed are those of one
     row, the first one of an aggregation's buffer.
@@ -55,7 +60,7 @@ def rolled(frame: DataFrame, names: Sequence[str], of: Rolled) -> DataFrame:
     text = f"None cannot be added to, or compared with, another value of {of.field!r}"
     refused = F.when((count > 1) & (F.count(value) < count), F.raise_error(F.lit(text)))
     best = F.min if of.kind == MIN else F.max
-    computed = _fitting_sum(field, f"the sum of {of.field!r}") if of.kind == SUM else best(value)
+    computed = _fitting_sum(field, f"the sum of {of.field!r}", exact) if of.kind == SUM else best(value)
     computed = F.coalesce(refused, computed)
     others = [one.name for name, one in columns.items() if name not in (*of.key_fields, of.field)]
     if of.whole:
@@ -70,20 +75,19 @@ def rolled(frame: DataFrame, names: Sequence[str], of: Rolled) -> DataFrame:
     return grouped.select(*(F.col(place.get(one.name, one.name)).alias(one.name) for one in columns.values()))
 
 
-def _sum(field: StructField, what: str) -> Column:
-    """Return the sum of a column as a LONG or DOUBLE. It fails if it does not fit the LONG, and names it as `what`."""
+def _sum(field: StructField, what: str, exact: bool) -> Column:
+    """Return the sum of a column as a LONG or DOUBLE. If exact, it fails if it does not fit, and names it as `what`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    kind = field.dataType.typeName()
-    # A sum of fewer than 2**31 integers of 32 bits fits.
-    return _exact_sum(F.col(field.name), what) if kind == "long" else F.sum(F.col(field.name))
+    column = F.col(field.name)
+    return _exact_sum(column, what) if exact and is_sum_of_longs(field) else F.sum(column)
 
 
-def _fitting_sum(field: StructField, what: str) -> Column:
+def _fitting_sum(field: StructField, what: str, exact: bool) -> Column:
     """Return the sum of a column in its own type. It fails if it does not fit."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    total, bits = _sum(field, what), _BITS.get(field.dataType.typeName())
+    total, bits = _sum(field, what, exact), _BITS.get(field.dataType.typeName())
     if bits is None:
         return total
     fits = total.isNull() | total.between(-(1 << (bits - 1)), (1 << (bits - 1)) - 1)

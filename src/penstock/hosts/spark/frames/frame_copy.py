@@ -19,6 +19,7 @@ from penstock.common.files.file_systems import file_system_of
 from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.frame_session import users_session_of
+from penstock.hosts.spark.frames.part_frame import PartFrame
 from penstock.hosts.spark.frames.place import for_spark, new_folder
 from penstock.hosts.spark.internals.jvm import is_alive
 
@@ -41,7 +42,8 @@ class FrameCopy:
     """
 
     def __init__(self, frame: DataFrame, name: str, directory: str | None) -> None:
-        self._frame: DataFrame | None = frame
+        self.part: PartFrame | None = PartFrame(frame)
+        """The DataFrame, and its exact one; None in another process than the one that has made it."""
         self._name = name
         self._lock = threading.Lock()
         self._tag = f"penstock-frame-{uuid.uuid4().hex}"
@@ -53,7 +55,7 @@ class FrameCopy:
     @property
     def frame(self) -> DataFrame | None:
         """The DataFrame; None in another process than the one that has made it."""
-        return self._frame
+        return None if self.part is None else self.part.frame
 
     def make(self, caller: object) -> str:
         """Compute the frame at the first call, and return the folder with the files. Concurrent calls wait.
@@ -72,17 +74,19 @@ class FrameCopy:
 
     def cancel(self, caller: object) -> None:
         """Cancel the computation that this caller has started. A computation of another job's continues."""
-        frame = self._frame
+        frame = self.frame
         if frame is not None and self._writer is caller:
             with contextlib.suppress(Exception):
                 frame.sparkSession.sparkContext.cancelJobsWithTag(self._tag)
 
     def _write(self) -> None:
-        frame = usable(self._frame, self._name)
+        usable(self.frame, self._name)
+        part = self.part
+        assert part is not None
         _log.info("Spark writes the DataFrame '%s' to %s", self._name, self.path)
         try:
             # Overwrite files that a failed computation has left.
-            write_files(frame, self.path, self._tag, mode="overwrite")
+            part.computed(lambda frame: write_files(frame, self.path, self._tag, mode="overwrite"))
         except Exception as error:
             if (failure := of_worker(error)) is not None:
                 raise failure from None
@@ -92,7 +96,7 @@ class FrameCopy:
         return {"_name": self._name, "path": self.path, "_is_made": self._is_made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _frame=None, _lock=threading.Lock(), _writer=None, _tag="")
+        vars(self).update(state, part=None, _lock=threading.Lock(), _writer=None, _tag="")
 
 
 def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:

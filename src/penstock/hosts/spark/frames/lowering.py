@@ -10,14 +10,16 @@ that is joined with itself makes a name ambiguous. What Spark would do otherwise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import reduce
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.functions.field_aggregates import SUM
 from penstock.common.functions.joined_fields import LEFT, JoinedField
-from penstock.engine.plan.frame_parts import before_partitioning
+from penstock.engine.plan.frame_parts import FrameParts, before_partitioning
 from penstock.engine.plan.function_chains import function_chain
 from penstock.engine.plan.relations import (
     Aggregate,
@@ -36,8 +38,9 @@ from penstock.engine.plan.relations import (
 )
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 from penstock.engine.runtime.task.detached_chain import DetachedOperator
-from penstock.hosts.spark.frames.aggregates import aggregate, rolled
+from penstock.hosts.spark.frames.aggregates import aggregate, is_sum_of_longs, rolled
 from penstock.hosts.spark.frames.function_calls import FunctionCalls
+from penstock.hosts.spark.frames.part_frame import PartFrame, checked_sums
 from penstock.hosts.spark.payload import Payload
 
 if TYPE_CHECKING:
@@ -48,34 +51,44 @@ _HOW = {"INNER": "inner", "LEFT_OUTER": "left_outer", "RIGHT_OUTER": "right_oute
 _FAR = 1 << 32
 """A LONG that no value of a narrow type is."""
 _NARROW = ("byte", "short", "integer", "boolean")
-_RARE = {"long": -0x7A3C_59E1_4D2B_6F08, "string": "\0null\0", "binary": b"\0null\0"}
+_RARE = {"long": -0x3_59E1_4D2B_6F08, "string": "\0null\0", "binary": b"\0null\0"}
 """Values that hardly any row has, in place of null."""
 
 
 class Lowering:
-    """Makes the DataFrames of streams.
+    """Makes the DataFrames of parts of a program.
 
-    `parallelism`: the number of subtasks of streams that do not set their own. `timed`: the ids of streams whose
-    records have the last timestamp. `payload`: returns what workers need to import functions. `read`: returns the
-    DataFrame of a source.
+    `parallelism`: the number of subtasks of streams that do not set their own. `payload`: returns what workers need to
+    import functions. `read`: returns the DataFrame of a source. `exact`: whether all sums are exact; else those that
+    need no function, which would be called again, are Spark's own.
     """
 
     def __init__(
         self,
+        parts: FrameParts,
         parallelism: int,
-        timed: Collection[int],
+        *,
         payload: Callable[[], Payload],
         read: Callable[[SourceTransformation], DataFrame],
+        exact: bool = False,
     ) -> None:
+        self._parts = parts
+        self._timed = parts.timed
         self._parallelism = parallelism
-        self._timed = timed
         self._payload = payload
+        self._is_exact = exact
+        self._has_plain_sums = False
         self._read = read
         self._frames: dict[int, DataFrame] = {}
 
-    def frame_of(self, stream: Transformation) -> DataFrame:
+    def part_of(self, stream: Transformation) -> PartFrame:
         """Return the DataFrame of a stream, with the names of its fields."""
-        return self._of(stream).toDF(*names_of(stream))
+        frame = self._of(stream).toDF(*names_of(stream))
+        return PartFrame(frame, (lambda: self._exact.part_of(stream).frame) if self._has_plain_sums else None)
+
+    @cached_property
+    def _exact(self) -> Lowering:
+        return Lowering(self._parts, self._parallelism, payload=self._payload, read=self._read, exact=True)
 
     def partitions_of(self, stream: Transformation) -> int:
         """Return the number of partitions of a stream: that of its subtasks."""
@@ -117,9 +130,13 @@ class Lowering:
             case Aggregate():
                 grouped = frames[0].groupBy(*_columns("c", names[0], relation.key_fields))
                 columns = dict(zip(names[0], frames[0].schema.fields, strict=True))
-                return grouped.agg(*(aggregate(one, columns) for one in relation.aggregates))
+                sums = [columns[one.field] for one in relation.aggregates if one.kind == SUM and one.field]
+                with self._sums(stream, frames[0], sums) as exact:
+                    return grouped.agg(*(aggregate(one, columns, exact) for one in relation.aggregates))
             case Rolled():
-                return rolled(frames[0], names[0], relation)
+                sums = [frames[0].schema[names[0].index(relation.field)]] if relation.kind == SUM else []
+                with self._sums(stream, frames[0], sums) as exact:
+                    return rolled(frames[0], names[0], relation, exact)
             case PartitionByRange():
                 compared = _without_nulls(frames[0], names[0], relation.fields)
                 by = _columns("c", names[0], relation.fields)
@@ -129,6 +146,16 @@ class Lowering:
             case SortGroups():
                 return _sorted_groups(frames[0], names[0], relation, self.partitions_of(stream))
         raise AssertionError(f"{relation} has no DataFrame")
+
+    @contextlib.contextmanager
+    def _sums(self, stream: Transformation, frame: DataFrame, columns: Sequence[StructField]) -> Iterator[bool]:
+        """Give whether the sums of these columns of the frame, which are declared in the block, have to be exact."""
+        if self._is_exact or stream.id in self._parts.calling or not any(map(is_sum_of_longs, columns)):
+            yield True
+            return
+        self._has_plain_sums = True
+        with checked_sums(frame.sparkSession):
+            yield False
 
     def _called(self, stream: Transformation) -> DataFrame:
         """Call the functions that follow each other in one pass, for groups of rows that are sorted by key."""
