@@ -40,7 +40,8 @@ def function_chain(end: Transformation, timed: Collection[int]) -> FunctionChain
     while isinstance(relation := stream.relation, (ColumnFunction, Project)):
         streams.append(stream)
         stream = before_partitioning(relation.inputs[0])
-    key_fields, combiner = (), []
+    key_fields: tuple[str, ...] = ()
+    combiner: list[DetachedOperator] = []
     if isinstance(relation, GroupFunction):
         streams.append(stream)
         before = before_partitioning(relation.inputs[0])

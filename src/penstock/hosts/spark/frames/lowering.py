@@ -1,24 +1,18 @@
 """DataFrames that compute what relations of a program mean (`engine/plan/relations.py`).
 
-Inside, columns have names by their position, so that neither two columns that differ by case, nor a dot, nor a frame
-that is joined with itself makes a name ambiguous. What Spark would do otherwise than operators:
-
-* A null equals a null as a key of a join, as None equals None.
-* A null that is to be sorted fails, as None cannot be compared.
-* Aggregates: see `aggregates.py`. Functions: see `function_calls.py`.
+Inside, columns have names by their position (`positions.py`). What Spark would do otherwise than operators is in
+`joins.py`, `orders.py`, `aggregates.py` and `function_calls.py`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.functions.field_aggregates import SUM
-from penstock.common.functions.joined_fields import LEFT, JoinedField
 from penstock.engine.plan.frame_parts import FrameParts, before_partitioning
 from penstock.engine.plan.function_chains import function_chain
 from penstock.engine.plan.relations import (
@@ -40,19 +34,17 @@ from penstock.engine.plan.transformations import SourceTransformation, Transform
 from penstock.engine.runtime.task.detached_chain import DetachedOperator
 from penstock.hosts.spark.frames.aggregates import aggregate, is_sum_of_longs, rolled
 from penstock.hosts.spark.frames.function_calls import FunctionCalls
+from penstock.hosts.spark.frames.joins import joined, joined_fields
+from penstock.hosts.spark.frames.orders import sorted_groups, without_nulls
 from penstock.hosts.spark.frames.part_frame import PartFrame, checked_sums
+from penstock.hosts.spark.frames.positions import column_of, columns_of, name_of, renamed
 from penstock.hosts.spark.payload import Payload
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructField
 
 _HOW = {"INNER": "inner", "LEFT_OUTER": "left_outer", "RIGHT_OUTER": "right_outer", "FULL_OUTER": "full_outer"}
-_FAR = 1 << 32
-"""A LONG that no value of a narrow type is."""
-_NARROW = ("byte", "short", "integer", "boolean")
-_RARE = {"long": -0x3_59E1_4D2B_6F08, "string": "\0null\0", "binary": b"\0null\0"}
-"""Values that hardly any row has, in place of null."""
 
 
 class Lowering:
@@ -99,7 +91,7 @@ class Lowering:
         stream = before_partitioning(stream)
         if stream.id not in self._frames:
             frame = self._read(stream) if isinstance(stream, SourceTransformation) else self._computed(stream)
-            self._frames[stream.id] = _renamed(frame, "c")
+            self._frames[stream.id] = renamed(frame, "c")
         return self._frames[stream.id]
 
     def _computed(self, stream: Transformation) -> DataFrame:
@@ -111,24 +103,24 @@ class Lowering:
         names = [names_of(one) for one in relation.inputs]
         match relation:
             case Project():
-                return frames[0].select(*_columns("c", names[0], relation.names))
+                return frames[0].select(*columns_of("c", names[0], relation.names))
             case Union():
                 return reduce(lambda one, other: one.union(other), frames)
             case Join(keys=keys) if keys is not None:
-                joined = _joined(frames, names, keys, _HOW[relation.kind.name])
-                return joined.select(*_joined_fields(relation.fields, names))
+                pairs = joined(frames, names, keys, _HOW[relation.kind.name])
+                return pairs.select(*joined_fields(relation.fields, names))
             case SemiJoin(keys=keys) if keys is not None:
-                return _joined(frames, names, keys, "left_anti" if relation.anti else "left_semi")
+                return joined(frames, names, keys, "left_anti" if relation.anti else "left_semi")
             case Cross():
-                crossed = _renamed(frames[0], "l").crossJoin(_renamed(frames[1], "r"))
-                return crossed.select(*_joined_fields(relation.fields, names))
+                crossed = renamed(frames[0], "l").crossJoin(renamed(frames[1], "r"))
+                return crossed.select(*joined_fields(relation.fields, names))
             case Distinct():
                 fields = names[0] if relation.fields is None else relation.fields
-                return frames[0].dropDuplicates([_name("c", names[0], field) for field in fields])
+                return frames[0].dropDuplicates([name_of("c", names[0], field) for field in fields])
             case First():
                 return frames[0].limit(relation.count)
             case Aggregate():
-                grouped = frames[0].groupBy(*_columns("c", names[0], relation.key_fields))
+                grouped = frames[0].groupBy(*columns_of("c", names[0], relation.key_fields))
                 columns = dict(zip(names[0], frames[0].schema.fields, strict=True))
                 sums = [columns[one.field] for one in relation.aggregates if one.kind == SUM and one.field]
                 with self._sums(stream, frames[0], sums) as exact:
@@ -138,13 +130,13 @@ class Lowering:
                 with self._sums(stream, frames[0], sums) as exact:
                     return rolled(frames[0], names[0], relation, exact)
             case PartitionByRange():
-                compared = _without_nulls(frames[0], names[0], relation.fields)
-                by = _columns("c", names[0], relation.fields)
+                compared = without_nulls(frames[0], names[0], relation.fields)
+                by = columns_of("c", names[0], relation.fields)
                 return compared.repartitionByRange(self.partitions_of(stream), *by)
             case SortPartition():
                 return self._sorted(stream)
             case SortGroups():
-                return _sorted_groups(frames[0], names[0], relation, self.partitions_of(stream))
+                return sorted_groups(frames[0], names[0], relation, self.partitions_of(stream))
         raise AssertionError(f"{relation} has no DataFrame")
 
     @contextlib.contextmanager
@@ -163,7 +155,7 @@ class Lowering:
         before = chain.before
         frame = self._combined(before, chain.combiner) if chain.combiner else self._of(before)
         if chain.key_fields:
-            keys = _columns("c", names_of(before), chain.key_fields)
+            keys = columns_of("c", names_of(before), chain.key_fields)
             frame = frame.repartition(*keys).sortWithinPartitions(*keys)
         return self._mapped(frame, chain.operators, before=before, end=stream)
 
@@ -197,108 +189,14 @@ class Lowering:
             sorts.append(relation)
             before = relation.inputs[0]
         names = names_of(before)
-        frame = _without_nulls(self._of(before), names, {one.field for one in sorts})
+        frame = without_nulls(self._of(before), names, {one.field for one in sorts})
         before_relation = relation_of(before)
         if before_relation is None or not before_relation.has_partitions:
             frame = frame.repartition(self.partitions_of(stream))
-        keys = [(one.descending, _column("c", names, one.field)) for one in sorts]
+        keys = [(one.descending, column_of("c", names, one.field)) for one in sorts]
         return frame.sortWithinPartitions(*(key.desc() if descending else key.asc() for descending, key in keys))
 
 
 def names_of(stream: Transformation) -> tuple[str, ...]:
     """Return the names of the fields of a stream's rows."""
     return tuple(stream.output_type.get_field_names())
-
-
-def _renamed(frame: DataFrame, prefix: str) -> DataFrame:
-    return frame.toDF(*(f"{prefix}{position}" for position in range(len(frame.columns))))
-
-
-def _name(prefix: str, names: Sequence[str], field: str) -> str:
-    return f"{prefix}{names.index(field)}"
-
-
-def _column(prefix: str, names: Sequence[str], field: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return F.col(_name(prefix, names, field))
-
-
-def _columns(prefix: str, names: Sequence[str], fields: Iterable[str]) -> list[Column]:
-    return [_column(prefix, names, field) for field in fields]
-
-
-def _joined(
-    frames: Sequence[DataFrame], names: Sequence[Sequence[str]], keys: Sequence[Sequence[str]], how: str
-) -> DataFrame:
-    left, right = _renamed(frames[0], "l"), _renamed(frames[1], "r")
-    positions = ([of.index(field) for field in fields] for of, fields in zip(names, keys, strict=True))
-    pairs = zip(*positions, strict=True)
-    equal = reduce(and_, (_equal(left.schema[one], right.schema[other]) for one, other in pairs))
-    return left.join(right, equal, how)
-
-
-def _equal(left: StructField, right: StructField) -> Column:
-    """Return whether two columns are equal, where null equals null.
-
-    By `<=>` Spark would hash two columns for each: the value, and whether it is null. Here null has a value that no
-    other row has; where the type has none left, it is a value that hardly any has, and the condition tells them apart.
-    """
-    from pyspark.sql import functions as F  # noqa: N812
-
-    one, other = F.col(left.name), F.col(right.name)
-    if not (left.nullable and right.nullable):
-        return one == other
-    kind = left.dataType.typeName()
-    if kind in _NARROW:
-        instead = F.lit(_FAR)
-        return F.coalesce(one.cast("long"), instead) == F.coalesce(other.cast("long"), instead)
-    if kind not in _RARE:
-        return one.eqNullSafe(other)
-    instead = F.lit(_RARE[kind])
-    same = F.coalesce(one, instead) == F.coalesce(other, instead)
-    # Not an equation, which would be hashed as well.
-    return same & (one.isNull() | other.isNotNull()) & (one.isNotNull() | other.isNull())
-
-
-def _sorted_groups(frame: DataFrame, names: Sequence[str], of: SortGroups, partitions: int) -> DataFrame:
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F  # noqa: N812
-
-    keys, field = _columns("c", names, of.key_fields), _column("c", names, of.field)
-    # A None by itself need not be compared.
-    compared = F.count(F.lit(1)).over(Window.partitionBy(*keys)) > 1
-    sorted_field = F.when(field.isNull() & compared, _no_place(of.field)).otherwise(field)
-    checked = _with_column(frame.repartition(partitions, *keys), _name("c", names, of.field), sorted_field)
-    return checked.sortWithinPartitions(*keys, field.desc() if of.descending else field.asc())
-
-
-def _joined_fields(fields: Iterable[JoinedField], names: Sequence[Sequence[str]]) -> list[Column]:
-    columns = []
-    for position, one in enumerate(fields):
-        prefix, of = ("l", names[0]) if one.side == LEFT else ("r", names[1])
-        columns.append(_column(prefix, of, one.field).alias(f"c{position}"))
-    return columns
-
-
-def _without_nulls(frame: DataFrame, names: Sequence[str], fields: Iterable[str]) -> DataFrame:
-    """Return the same rows. A null in one of these fields fails the job: None has no place in an order."""
-    from pyspark.sql import functions as F  # noqa: N812
-
-    for field in fields:
-        name = _name("c", names, field)
-        frame = _with_column(frame, name, F.coalesce(F.col(name), _no_place(field)))
-    return frame
-
-
-def _no_place(field: str) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    text = f"None is not comparable with other values: a record without {field!r} cannot be sorted by it"
-    return F.raise_error(F.lit(text))
-
-
-def _with_column(frame: DataFrame, name: str, column: Column) -> DataFrame:
-    from pyspark.sql import functions as F  # noqa: N812
-
-    return frame.select(*(column.alias(name) if one == name else F.col(one) for one in frame.columns))
