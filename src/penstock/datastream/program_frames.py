@@ -104,13 +104,11 @@ class ProgramFrames:
         return session_is_local(self._session)
 
     def _reason_of_frame(self, stream: SourceTransformation, frame: DataFrame) -> str | None:
-        from penstock.hosts.spark.frames.source import DataFrameSource, reason_to_copy
+        from penstock.hosts.spark.frames.source import reason_to_copy
         from penstock.hosts.spark.internals.jvm import is_alive
         from penstock.hosts.spark.internals.query_plans import is_one_session
 
         source: Any = stream.source
-        if not isinstance(source, DataFrameSource):
-            return " is not a DataFrame"
         if stream.output_type != source.get_produced_type():
             return ": it is declared with another type than its DataFrame has"
         if not is_alive(frame.sparkSession):
@@ -174,4 +172,8 @@ class ProgramFrames:
 
 def _frame_of(stream: SourceTransformation) -> DataFrame | None:
     # Few programs have one: the others need not import what reads it.
-    return getattr(stream.source, "frame", None)
+    if not hasattr(stream.source, "frame"):
+        return None
+    from penstock.hosts.spark.frames.source import DataFrameSource
+
+    return stream.source.frame if isinstance(stream.source, DataFrameSource) else None
