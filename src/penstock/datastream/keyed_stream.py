@@ -274,7 +274,9 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         if not isinstance(self.key_selector, FieldKey):
             return ForOperators((self._before,), "its key is a function")
         fields = self.key_selector.fields
-        return GroupFunction((self._before,), end.operator, how, fields, end.output_type, ends)
+        return GroupFunction(
+            (self._before,), end.operator, how=how, key_fields=fields, given_type=end.output_type, ends=ends
+        )
 
     def _reduce(self, name: str, function: UserFunction) -> DataStream[T]:
         return self._keyed_operator(
@@ -294,7 +296,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
             relation: Relation = ForOperators(inputs, "its key is a function, or its field has no name")
         else:
             is_whole = isinstance(reduce, BestReduce) and reduce.whole
-            relation = Rolled(inputs, self.key_selector.fields, kind, field, is_whole)
+            relation = Rolled(inputs, self.key_selector.fields, kind=kind, field=field, whole=is_whole)
         result._transformation.relation = relation
         return result
 
