@@ -2,9 +2,11 @@
 
     python -m benchmarks.bounded_columns --rows 10000000 --runs 5
 
-Join, aggregate by key, distinct, and a sort of the whole, over rows of four columns in Parquet files. Both write their
-result to Parquet files. They run by turns after a turn that is not counted. Prints medians of wall clock and CPU time
-(of this process, the JVM and its workers), and how fast penstock is if PySpark is 1. Nothing is asserted.
+Join, aggregate by key, distinct, a sort of the whole, functions of columns, a running sum, and a function of the rows
+of each key (PySpark's is `applyInPandas`, which takes minutes for a million keys: `--only` leaves it out), over rows of
+four columns in Parquet files. Both write their result to Parquet files. They run by turns after a turn that is not
+counted. Prints medians of wall clock and CPU time (of this process, the JVM and its workers), and how fast penstock is
+if PySpark is 1. Nothing is asserted.
 """
 
 from __future__ import annotations
@@ -14,11 +16,14 @@ import json
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as compute
+
 from benchmarks.process_tree import CpuTime
+from penstock.common import Types
 from penstock.datastream import RuntimeExecutionMode, StreamExecutionEnvironment
 
 _PARALLELISM = 2
@@ -63,11 +68,67 @@ def _sorted_frame(rows: Any, others: Any) -> Any:
     return rows.repartitionByRange(_PARALLELISM, "number").sortWithinPartitions("number")
 
 
+def _doubled(batch: Any) -> Any:
+    return batch.set_column(0, "number", compute.multiply(batch["number"], 2))
+
+
+def _is_even(batch: Any) -> Any:
+    return compute.equal(compute.bit_wise_and(batch["number"], 2), 0)
+
+
+def _called(rows: Any, others: Any) -> Any:
+    return rows.distinct("key").map_batches(_doubled).filter_batches(_is_even)
+
+
+def _called_frame(rows: Any, others: Any) -> Any:
+    def doubled(batches: Any) -> Any:
+        yield from map(_doubled, batches)
+
+    def even(batches: Any) -> Any:
+        for batch in batches:
+            yield batch.filter(_is_even(batch))
+
+    found = rows.dropDuplicates(["key"])
+    return found.mapInArrow(doubled, found.schema).mapInArrow(even, found.schema)
+
+
+def _running(rows: Any, others: Any) -> Any:
+    return rows.project("key", "group", "share").key_by("key").sum("share")
+
+
+def _running_frame(rows: Any, others: Any) -> Any:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return rows.groupBy("key").agg(F.first("group"), F.sum("share"))
+
+
+_TOTAL = Types.ROW_NAMED(["key", "total"], [Types.LONG(), Types.DOUBLE()])
+
+
+def _total(rows: Any) -> Iterator[Any]:
+    listed = list(rows)
+    yield listed[0].key, sum(row.share for row in listed)
+
+
+def _grouped(rows: Any, others: Any) -> Any:
+    return rows.project("key", "share").key_by("key").full_window_partition().map_partition(_total, _TOTAL)
+
+
+def _grouped_frame(rows: Any, others: Any) -> Any:
+    def total(frame: Any) -> Any:
+        return frame.groupby("key", as_index=False).sum().rename(columns={"share": "total"})
+
+    return rows.select("key", "share").groupBy("key").applyInPandas(total, "key LONG, total DOUBLE")
+
+
 PROGRAMS: Mapping[str, tuple[Program, Program]] = {
     "join": (_joined, _joined_frame),
     "aggregate": (_aggregated, _aggregated_frame),
     "distinct": (_distinct, _distinct_frame),
     "sort": (_sorted, _sorted_frame),
+    "functions": (_called, _called_frame),
+    "running": (_running, _running_frame),
+    "groups": (_grouped, _grouped_frame),
 }
 """Each for streams, and for DataFrames."""
 
@@ -117,12 +178,27 @@ def compared(name: str, rows: Any, others: Any, runs: int) -> dict[str, float]:
     return {name: round(value, 3) for name, value in {**medians, **ratios}.items()}
 
 
+def _print_plans(name: str, rows: Any, others: Any) -> None:
+    program, program_of_frames = PROGRAMS[name]
+    env = StreamExecutionEnvironment.get_execution_environment(spark=rows.sparkSession)
+    env.set_parallelism(_PARALLELISM).set_runtime_mode(RuntimeExecutionMode.BATCH)
+    stream = program(env.from_data_frame(rows), env.from_data_frame(others))
+    for way, frame in (
+        ("penstock", env.data_frame_of(stream._transformation)),
+        ("spark", program_of_frames(rows, others)),
+    ):
+        print(f"--- {name}, {way}", flush=True)
+        if frame is not None:
+            frame.explain()
+
+
 def main() -> None:
     """Print a line of JSON for each program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--runs", type=int, default=5, help="of each, that are counted")
     parser.add_argument("--only", choices=PROGRAMS, action="append")
+    parser.add_argument("--plans", action="store_true", help="print both physical plans, and run nothing")
     arguments = parser.parse_args()
     spark = StreamExecutionEnvironment.get_execution_environment().get_spark_session(_PARALLELISM)
     # As in a session of PySpark's own: penstock's have it off, for its jobs.
@@ -130,6 +206,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="penstock-bench-") as folder:
         rows, others = frames_of(spark, arguments.rows, str(Path(folder, "input")))
         for name in arguments.only or PROGRAMS:
+            if arguments.plans:
+                _print_plans(name, rows, others)
+                continue
             print(json.dumps({"program": name, **compared(name, rows, others, arguments.runs)}), flush=True)
 
 

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.compute
 import pytest
+from pyarrow import parquet
 from tests.first_cases import first_of
 from tests.spark.jobs import BATCH, collect, environment, failure_of
 from tests.unit.datastream.simulated import collected
@@ -16,7 +22,8 @@ from tests.unit.datastream.simulated import environment as simulator_environment
 
 from penstock.common import Configuration, Row, WatermarkStrategy
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
-from penstock.datastream import DataStream, Order, StreamExecutionEnvironment
+from penstock.datastream import AggregateFunction, DataStream, Order, StreamExecutionEnvironment
+from penstock.datastream.connectors.file_system import BulkFormat, FileSource
 from penstock.datastream.data_frame_parts import whole_frame
 from penstock.engine.plan.frame_parts import PASS
 from penstock.engine.plan.job_graph import JobGraph
@@ -35,10 +42,14 @@ KEYS = [
     Types.PRIMITIVE_ARRAY(Types.BYTE()),
 ]
 NUMBERS = [Types.LONG(), Types.INT(), Types.DOUBLE(), Types.FLOAT()]
+TIMES = [Types.SQL_TIMESTAMP(), Types.INSTANT()]
+COLUMNS = ["id", "small", "city", "yes", "day", "code", "share", "part", "at", "local"]
 SCHEMA = (
     "id LONG, small INT, city STRING, yes BOOLEAN, day DATE, code BINARY, share DOUBLE, part FLOAT, at TIMESTAMP, "
     "local TIMESTAMP_NTZ, price DECIMAL(20,2), list ARRAY<INT>"
 )
+IN_PLACE_OF_NULL = -0x3_59E1_4D2B_6F08
+"""What joins compare in place of a null."""
 EXTREMES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**32, -1, 0]
 
 
@@ -58,8 +69,8 @@ def random_frame(spark: Any, dice: random.Random, rows: int) -> Any:
     """A frame of few values, which are equal often, and missing often. The simulator cannot compare NaN."""
     day, time = datetime.date(1969, 12, 31), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
     of_columns: list[list[Any]] = [
-        [1, 2, 3, 4], [1, 2, 3, -4], ["", "Oslo", "Zürich", "a\0b", "\U0001f600"], [True, False],
-        [day, datetime.date(2024, 2, 29)], [b"", b"\0\xff"], [0.0, -0.0, 1.5, -2.25, float("inf")],
+        [1, 2, 3, IN_PLACE_OF_NULL], [1, 2, 3, -4], ["", "Oslo", "Zürich", "\0null\0", "\U0001f600"], [True, False],
+        [day, datetime.date(2024, 2, 29)], [b"", b"\0\xff", b"\0null\0"], [0.0, -0.0, 1.5, -2.25, float("inf")],
         [0.5, 1.0, -4.0], [time.replace(tzinfo=datetime.UTC)], [time], [None], [[1, None], []],
     ]  # fmt: skip
     values = [tuple(dice.choice([*of, None]) for of in of_columns) for _ in range(rows)]
@@ -93,9 +104,84 @@ def random_step(dice: random.Random, stream: Stream, other: Stream) -> Stream:
     if Types.BIG_DEC() not in fields.values():
         kinds.append(lambda: stream.project(*some(dice, fields, 9)))
         kinds += [lambda: stream.project(*some(dice, keys, 3)).distinct()] * 2 * bool(keys)
+        flat = [name for name, kind in fields.items() if kind in KEYS + NUMBERS + TIMES]
+        if flat:
+            kinds += [lambda: called(dice, stream.project(*some(dice, flat, 5)))] * 2
+        if len(keys) > 1:
+            kinds += [lambda: rolled(dice, stream, some(dice, flat, 3)), lambda: grouped(dice, stream.project(*flat))]
     if common:
         kinds += [lambda: joined(dice, stream, other), lambda: semi_joined(dice, stream, other)] * 2
     return dice.choice(kinds)()
+
+
+def called(dice: random.Random, stream: Stream) -> Stream:
+    """Functions of columns, one or two of which follow each other."""
+    (name,) = some(dice, fields_of(stream), 1)
+    known = stream.filter_batches(lambda batch: pyarrow.compute.is_valid(batch[name]))
+    return dice.choice(
+        [
+            known,
+            stream.map_batches(lambda batch: batch),
+            known.map_batches(lambda frame: frame.sort_index(), "pandas"),
+            # Joins give their rows times, so that each must stay one.
+            known.map_batches(lambda batch: {name: batch[name] for name in batch}, "numpy").project(name),
+        ]
+    )
+
+
+def rolled(dice: random.Random, stream: Stream, fields: list[str]) -> Stream:
+    """A running aggregate of a field that is known: of rows without another field, since any of them may be the one."""
+    types = fields_of(stream)
+    field = dice.choice(fields)
+    keys = [name for name in some(dice, keys_of(stream), 2) if name != field] or [
+        name for name in keys_of(stream) if name != field
+    ][:1]
+    known = stream.project(*keys, field).filter_batches(lambda batch: pyarrow.compute.is_valid(batch[field]))
+    by_key = known.key_by(*keys)
+    if types[field] in (Types.DOUBLE(), Types.LONG(), Types.INT()):
+        return by_key.sum(field)
+    if types[field] in (*KEYS, *TIMES):
+        return dice.choice([by_key.min, by_key.max, by_key.min_by, by_key.max_by])(field)
+    return by_key.aggregate({"n": "count"})
+
+
+def grouped(dice: random.Random, stream: Stream) -> Stream:
+    """A function of the rows of each key, which does not depend on their order."""
+    by_key = stream.key_by(*some(dice, keys_of(stream), 2))
+    described = Types.ROW_NAMED(["n", "text"], [Types.INT(), Types.STRING()])
+    return dice.choice(
+        [
+            lambda: by_key.reduce(greater),
+            lambda: by_key.full_window_partition().reduce(greater),
+            lambda: by_key.full_window_partition().map_partition(described_rows, described),
+            lambda: by_key.full_window_partition().aggregate(Greatest(), output_type=described),
+            lambda: by_key.full_window_partition().sort_partition(dice.choice(keys_of(stream))),
+        ]
+    )()
+
+
+def greater(one: Row, other: Row) -> Row:
+    return max(one, other, key=repr)
+
+
+def described_rows(rows: Any) -> Iterator[Any]:
+    texts = sorted(map(repr, rows))
+    yield len(texts), texts[0]
+    yield {"n": None, "text": texts[-1]}
+
+
+class Greatest(AggregateFunction[Any, Any, Any]):
+    def create_accumulator(self) -> Any:
+        return 0, ""
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return accumulator[0] + 1, max(accumulator[1], repr(value))
+
+    def get_result(self, accumulator: Any) -> Any:
+        return list(accumulator)
+
+    def merge(self, acc_a: Any, acc_b: Any) -> Any:
+        return acc_a[0] + acc_b[0], max(acc_a[1], acc_b[1])
 
 
 def joined(dice: random.Random, stream: Stream, other: Stream) -> Stream:
@@ -140,7 +226,15 @@ def results_of(rows: Any) -> Counter[Any]:
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
-@pytest.mark.parametrize("seed", first_of(2, range(1, 12)))
+def streams_of(env: StreamExecutionEnvironment, frames: list[Any], tables: list[pyarrow.Table]) -> list[Stream]:
+    """Each frame, and one of them as a table and as a collection."""
+    streams = [env.from_data_frame(frame) for frame in frames]
+    some_rows, row_type = tables[0].drop(["price", "list"]), streams[0].project(*COLUMNS).get_type()
+    rows = [Row(**row) for row in some_rows.slice(5).to_pylist()]
+    return [*streams, env.from_data_frame(some_rows.slice(0, 5)), env.from_collection(rows, row_type)]
+
+
+@pytest.mark.parametrize("seed", first_of(1, range(1, 12)))
 def test_random_programs_have_the_results_of_operators(spark: Any, seed: int) -> None:
     """The results of a program would depend on whether its types are declared."""
     dice = random.Random(seed)
@@ -148,19 +242,19 @@ def test_random_programs_have_the_results_of_operators(spark: Any, seed: int) ->
     frames += [random_frame(spark, dice, 15).drop("price", "list"), frames[1].select("id", "city", "share", "part")]
     tables = [frame.toArrow() for frame in frames]
     computed, results = 0, 0
-    for number in range(40):
+    for number in range(60):
         if computed >= 4 and results > 40:
             break
         env, simulated = batch_environment(), simulator_environment()
-        of_frames = random_program(random.Random(f"{seed} {number}"), [env.from_data_frame(frame) for frame in frames])
-        of_tables = random_program(
-            random.Random(f"{seed} {number}"), [simulated.from_data_frame(table) for table in tables]
-        )
+        of_frames = random_program(random.Random(f"{seed} {number}"), streams_of(env, frames, tables))
+        of_tables = random_program(random.Random(f"{seed} {number}"), streams_of(simulated, tables, tables))
         assert fields_of(of_frames) == fields_of(of_tables)
-        frame = whole_frame(of_frames._transformation, Configuration())
-        if frame is not None:
+        part = whole_frame(of_frames._transformation, Configuration())
+        if part is not None:
             expected = results_of(collected(of_tables))
-            assert results_of(collected(simulated.from_data_frame(frame.toArrow()))) == expected, f"program {number}"
+            assert results_of(collected(simulated.from_data_frame(part.frame.toArrow()))) == expected, (
+                f"program {number}"
+            )
             computed, results = computed + 1, results + len(expected)
     assert computed >= 4 and results > 40, "too few programs are DataFrames, or they have too few results"
 
@@ -346,3 +440,100 @@ def test_timed_records_are_read_by_operators(spark: Any) -> None:
         env.execute()
 
     assert changes_of(planned(program)) == []
+
+
+def test_errors_of_functions_are_those_of_a_job(spark: Any) -> None:
+    """A user would see an error of Spark, without the function and the value."""
+
+    def fails(batch: Any) -> Any:
+        raise ValueError("odd")
+
+    stream = batch_environment().from_data_frame(spark.range(3)).distinct()
+    failing = stream.map_batches(fails).name("Mine").uid("mine")
+    expected = r"operator 'Mine' \(uid mine\), subtask \d of \d+, in .*fails\n  value \{'id': [\s\S]*ValueError: odd"
+    for run in failing.to_data_frame, lambda: collect(failing.distinct().map(str)):
+        assert re.search(expected, failure_of(run))
+
+
+@pytest.mark.parametrize(
+    ("rows", "program", "text"),
+    [
+        ([(1, None), (1, 2)], lambda keyed: keyed.sum("n"), "None cannot be added to"),
+        ([(1, None), (1, 2)], lambda keyed: keyed.max("n"), "None cannot be added to"),
+        ([(1, 2**31 - 1), (1, 1)], lambda keyed: keyed.sum("n"), "the sum of 'n' does not fit 32 bits"),
+        (
+            [(1, None), (1, 2)],
+            lambda keyed: keyed.full_window_partition().sort_partition("n"),
+            "a record without 'n' cannot be sorted by it",
+        ),
+        (
+            [(1, 1), (1, 2)],
+            lambda keyed: keyed.reduce(lambda one, other: Row(1, 2**31)),
+            "column 'n' (int32)",
+        ),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_fail(spark: Any, rows: Any, program: Any, text: str) -> None:
+    """They would wrap, or be ignored."""
+    frame = spark.createDataFrame([*rows, (2, None)], "key INT, n INT")
+    keyed = batch_environment().from_data_frame(frame).key_by("key")
+    assert text in failure_of(program(keyed).to_data_frame)
+
+
+def test_a_row_by_itself_stays_what_it_is(spark: Any) -> None:
+    """A None that nothing is added to, or compared with, would fail the job, or be lost."""
+    frame = spark.createDataFrame(
+        [(1, None, "a"), (2, 5, None), (3, 7, "b"), (3, 7, "b")], "key INT, n INT, city STRING"
+    )
+    keyed = batch_environment().from_data_frame(frame).key_by("key")
+    alone = {(1, None, "a"), (2, 5, None)}
+    for result, last in (
+        (keyed.sum("n"), 14), (keyed.min("n"), 7), (keyed.max_by("n"), 7), (keyed.reduce(lambda one, _: one), 7),
+    ):  # fmt: skip
+        assert set(map(tuple, result.to_data_frame().collect())) == {*alone, (3, last, "b")}
+
+
+def test_groups_are_together_and_in_order_for_an_operator(spark: Any) -> None:
+    """Rows of a key would come in several runs, or out of order."""
+    frame = spark.range(500).selectExpr("id % 40 AS key", "id * 7919 % 500 AS number").repartition(4)
+    groups = batch_environment().from_data_frame(frame).key_by("key").full_window_partition()
+    listed = groups.sort_partition("number", Order.DESCENDING).full_window_partition()
+    parts = collect(listed.map_partition(lambda rows: [[tuple(row) for row in rows]]))
+    rows = [row for part in parts for row in part]
+    assert len({key for key, _ in rows}) == 40 and len(set(rows)) == 500
+    for part in parts:
+        runs = [list(run) for _, run in itertools.groupby(part, key=lambda row: row[0])]
+        assert len(runs) == len({key for key, _ in part})
+        assert all(run == sorted(run, reverse=True) for run in runs)
+
+
+def test_files_are_read_as_tasks_read_them(spark: Any, tmp_path: Path) -> None:
+    """Spark's own readers have other rules for types, missing columns and errors."""
+    narrow, wide = pyarrow.array([1, 2], pyarrow.int32()), pyarrow.array([2, 2**40, None], pyarrow.int64())
+    parquet.write_table(pyarrow.table({"id": narrow}), tmp_path / "narrow.parquet")
+    parquet.write_table(pyarrow.table({"city": ["Oslo", "", None], "id": wide}), tmp_path / "wide.parquet")
+    row_type = Types.ROW_NAMED(["id", "city"], [Types.LONG(), Types.STRING()])
+    files = FileSource.for_bulk_file_format(BulkFormat.parquet_format(row_type, as_row=True), tmp_path).build()
+    rows: dict[str, Any] = {}
+    streams: dict[str, Stream] = {}
+    for way, settings in WAYS.items():
+        env = StreamExecutionEnvironment.get_execution_environment(Configuration.from_dict(settings), spark=spark)
+        env.set_parallelism(2).set_runtime_mode(BATCH)
+        stream = env.from_source(files, WatermarkStrategy.no_watermarks(), "Files").distinct()
+        frame = whole_frame(stream._transformation, env._configuration, spark)
+        assert (frame is None) == (way == "operators")
+        rows[way], streams[way] = stream.to_data_frame().collect(), stream
+    assert Counter(rows["frames"]) == Counter(rows["operators"])
+    assert Counter(rows["frames"]) == Counter([(1, None), (2, None), (2, "Oslo"), (2**40, ""), (None, None)])
+    (tmp_path / "wrong.parquet").write_bytes(b"PAR1")
+    assert "wrong.parquet is not a Parquet file" in failure_of(streams["frames"].to_data_frame)
+
+
+def test_queries_of_parts_are_adaptive(spark: Any) -> None:
+    """Sessions that penstock starts have it off, for its jobs, and a shuffle would have as many tasks as is set."""
+    batch_environment().from_data_frame(spark.range(3)).distinct().to_data_frame()
+    executions = spark._jsparkSession.sharedState().statusStore().executionsList()
+    plans = [executions.apply(at).physicalPlanDescription() for at in range(executions.size())]
+    (written,) = [plan for plan in plans[-1:] if "InsertIntoHadoopFsRelationCommand" in plan]
+    assert "AdaptiveSparkPlan" in written
+    assert spark.conf.get("spark.sql.adaptive.enabled") == "false"

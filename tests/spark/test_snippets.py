@@ -21,7 +21,7 @@ SHOWN = "operator 'KeyedProcess' left [] in the state 'items' of key 'ada'"
 PRINTED = {
     "class Trend": "bob: 2 clicks by second 20, +0\n",
     "left_outer_join": "[('?', 1), ('Oslo', 3), ('Oslo', 5), ('Zurich', 9)]\n",
-    "visits(visit, code)": "[('Oslo', 2), ('Zurich', 1)]\n",
+    "visits(visit, code)": "[('OSLO', 2), ('ZURICH', 1)]\n",
     "class Buffer": "1\n2\n3\n",
     '"late departures"': "[{'airport': 'JFK', 'late': 2, 'delay': 60}]\n",
     '"late flights"': "{'airport': 'JFK', 'delay': 90}\n",

@@ -185,6 +185,15 @@ def field_of(position: Any, declared: TypeInformation | None) -> int | str:
     return _found_in(declared, field)
 
 
+def field_name_of(field: Any, record_type: TypeInformation | None) -> str | None:
+    """Return the name of a field of a Row that is given by name or position; None for anything else."""
+    if isinstance(field, str):
+        return field
+    position = as_int(field)
+    names = record_type.get_field_names() if isinstance(record_type, RowTypeInfo) else []
+    return names[position] if position is not None and 0 <= position < len(names) else None
+
+
 def check_time_field(strategy: WatermarkStrategy, declared: TypeInformation | None) -> None:
     """Raise ValueError if event time is a field by name, which records of the type `declared` do not have."""
     if isinstance(strategy.timestamp_assigner, FieldTimestamp):

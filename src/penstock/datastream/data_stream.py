@@ -55,7 +55,8 @@ from penstock.datastream.operator_settings import OperatorSettings, buffer_timeo
 from penstock.datastream.program_ends import collected, printed, written
 from penstock.datastream.program_graph import unbounded_source_of
 from penstock.engine.plan.column_operators import on_columns
-from penstock.engine.plan.relations import Project
+from penstock.engine.plan.function_relations import ColumnFunction
+from penstock.engine.plan.relations import ForOperators, Project
 from penstock.engine.plan.transformations import (
     Chaining,
     DeployedTransformation,
@@ -560,7 +561,9 @@ class DataStream(OperatorSettings, Generic[T]):
         columns = self._columns()
         returned = columns if output_type is None else columns_of(output_type)
         operator = MapBatchesOperator("Map Batches", function, batch_format, received=columns, returned=returned)
-        return self._operator("Map Batches", operator, returned.row_type)
+        result = self._operator("Map Batches", operator, returned.row_type)
+        result._transformation.relation = ColumnFunction((self._transformation,), operator)
+        return result
 
     def filter_batches(
         self,
@@ -587,7 +590,12 @@ class DataStream(OperatorSettings, Generic[T]):
             check_output_tag(rejected)
             check_rejected(rejected, columns)
         operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns=columns, rejected=rejected)
-        return self._operator("Filter Batches", operator, self._transformation.output_type)
+        result = self._operator("Filter Batches", operator, self._transformation.output_type)
+        inputs = (self._transformation,)
+        result._transformation.relation = (
+            ColumnFunction(inputs, operator) if rejected is None else ForOperators(inputs, "it has a side output")
+        )
+        return result
 
     def shuffle(self) -> DataStream[T]:
         """Send each record to a random subtask."""

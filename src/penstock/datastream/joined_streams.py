@@ -214,7 +214,7 @@ class JoinEqualTo(Unfinished, Generic[T1, T2]):
         result = self.window(_whole(self._pair.keyed_stream, "join")).select(left, right).name("Join")
         fields, _ = fields_of_pairs(self._pair.streams, left, right)
         pair = self._pair
-        result._transformation.relation = Join(pair.streams, self._join_kind, pair.keys, fields.fields)
+        result._transformation.relation = Join(pair.streams, pair.keys, self._join_kind, fields.fields)
         return result
 
     def apply(
@@ -312,7 +312,7 @@ class SemiJoinWhere(_Where[T1, T2, K]):
         windowed: WindowedStream[Any, Any] = WindowedStream(pair.keyed_stream, whole)
         declared = self._streams.stream1._transformation.output_type
         result = windowed.evaluated(SemiJoinPairs(self._anti), declared)
-        result._transformation.relation = SemiJoin(pair.streams, self._anti, pair.keys)
+        result._transformation.relation = SemiJoin(pair.streams, pair.keys, self._anti)
         return result.name("Anti Join" if self._anti else "Semi Join")
 
 

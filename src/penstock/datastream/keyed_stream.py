@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 from penstock.api.functions.failed_record import OnError
+from penstock.common.functions.field_aggregates import MAX, MIN, SUM
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
-from penstock.datastream.arguments import as_function, checked_on_error, field_of, output_type_of
+from penstock.datastream.arguments import as_function, checked_on_error, field_name_of, field_of, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.field_aggregation import field_aggregation, fields_of_key, running_aggregate_operator
 from penstock.datastream.functions import (
@@ -19,11 +21,13 @@ from penstock.datastream.functions import (
     MapFunction,
     ReduceFunction,
 )
-from penstock.engine.plan.relations import Aggregate
-from penstock.engine.plan.transformations import OperatorTransformation, Transformation
+from penstock.engine.plan.function_relations import GroupFunction
+from penstock.engine.plan.relations import Aggregate, ForOperators, Rolled
+from penstock.engine.plan.transformations import OperatorTransformation, Relation, Transformation
 from penstock.engine.runtime.network.partitioners import Partitioner
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.function_adapters import FilterAdapter, FlatMapAdapter, MapAdapter
+from penstock.engine.runtime.operators.group_calls import REDUCE
 from penstock.engine.runtime.operators.guarded import guarded
 from penstock.engine.runtime.operators.keyed import KeyedOperator
 from penstock.engine.runtime.operators.process import KeyedProcessOperator
@@ -122,7 +126,9 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         In BATCH mode only the last result of each key is emitted, with the timestamp of its last record. Source: Flink
         docs, "Operators", Reduce.
         """
-        return self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))
+        result = self._reduce("Reduce", as_function(func, "reduce", ReduceFunction))
+        result._transformation.relation = self._of_groups(result, REDUCE, ends=False)
+        return result
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream[T]:
         """Emit the running sum of a field, by position or name, or of the values if they have no fields.
@@ -130,23 +136,23 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         Raises TypeError or ValueError if the declared type of the stream has no such field. Without a declared type,
         the first record fails the job.
         """
-        return self._rolling("Sum", SumReduce(self._field(position_to_sum)))
+        return self._rolling("Sum", SumReduce(self._field(position_to_sum)), SUM)
 
     def min(self, position_to_min: int | str = 0) -> DataStream[T]:
         """Emit the running minimum of a field, with the other fields of the key's first value."""
-        return self._best("Min", position_to_min, operators.lt, whole=False)
+        return self._best("Min", position_to_min, MIN, whole=False)
 
     def max(self, position_to_max: int | str = 0) -> DataStream[T]:
         """Emit the running maximum of a field, with the other fields of the key's first value."""
-        return self._best("Max", position_to_max, operators.gt, whole=False)
+        return self._best("Max", position_to_max, MAX, whole=False)
 
     def min_by(self, position_to_min_by: int | str = 0) -> DataStream[T]:
         """Emit the value with the lowest field so far; on ties the first one."""
-        return self._best("Min By", position_to_min_by, operators.lt, whole=True)
+        return self._best("Min By", position_to_min_by, MIN, whole=True)
 
     def max_by(self, position_to_max_by: int | str = 0) -> DataStream[T]:
         """Emit the value with the highest field so far; on ties the first one."""
-        return self._best("Max By", position_to_max_by, operators.gt, whole=True)
+        return self._best("Max By", position_to_max_by, MAX, whole=True)
 
     # The type is narrower than in DataStream.process, as in Flink: keyed streams need a KeyedProcessFunction.
     def aggregate(self, aggregates: Mapping[str, Any], *, ttl_config: StateTtlConfig | None = None) -> DataStream[Row]:
@@ -262,18 +268,37 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         operator = KeyedProcessOperator(name, self.key_selector, guarded(function, checked_on_error(on_error)))
         return self._keyed_operator(name, operator, output_type)
 
+    def _of_groups(self, result: DataStream[Any], how: str, *, ends: bool) -> Relation:
+        """Return the relation of the results of a function of groups: see GroupFunction."""
+        end: Any = result._transformation
+        if not isinstance(self.key_selector, FieldKey):
+            return ForOperators((self._before,), "its key is a function")
+        fields = self.key_selector.fields
+        return GroupFunction(
+            (self._before,), end.operator, how=how, key_fields=fields, given_type=end.output_type, ends=ends
+        )
+
     def _reduce(self, name: str, function: UserFunction) -> DataStream[T]:
         return self._keyed_operator(
             name, ReduceOperator(name, self.key_selector, function), self._transformation.output_type
         )
 
-    def _best(self, name: str, field: int | str, better: Callable[[Any, Any], bool], whole: bool) -> DataStream[T]:
-        return self._rolling(name, BestReduce(self._field(field), better, whole))
+    def _best(self, name: str, field: int | str, kind: str, whole: bool) -> DataStream[T]:
+        better = operators.lt if kind == MIN else operators.gt
+        return self._rolling(name, BestReduce(self._field(field), better, whole), kind)
 
-    def _rolling(self, name: str, reduce: FieldReduce) -> DataStream[T]:
+    def _rolling(self, name: str, reduce: FieldReduce, kind: str) -> DataStream[T]:
         function = UserFunction(reduce, "reduce")
         function.method = name.lower().replace(" ", "_")
-        return self._reduce(name, function)
+        result = self._reduce(name, function)
+        inputs, field = (self._before,), field_name_of(reduce.field, self._before.output_type)
+        if field is None or not isinstance(self.key_selector, FieldKey):
+            relation: Relation = ForOperators(inputs, "its key is a function, or its field has no name")
+        else:
+            is_whole = isinstance(reduce, BestReduce) and reduce.whole
+            relation = Rolled(inputs, self.key_selector.fields, kind=kind, field=field, whole=is_whole)
+        result._transformation.relation = relation
+        return result
 
     def _field(self, position: int | str) -> int | str:
         return field_of(position, self._transformation.output_type)

@@ -13,17 +13,18 @@ from penstock.api.order import Order
 from penstock.api.windows.assigners import GlobalWindows
 from penstock.common.errors import ProgramError
 from penstock.common.functions.field_key import FieldKey
-from penstock.common.typeinfo import RowTypeInfo, TypeInformation
+from penstock.common.typeinfo import TypeInformation
 from penstock.common.types.whole_numbers import as_int
-from penstock.datastream.arguments import as_function, check_aggregate, output_type_of
+from penstock.datastream.arguments import as_function, check_aggregate, field_name_of, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import AggregateFunction, KeySelector, MapPartitionFunction, ReduceFunction
 from penstock.datastream.next_call import Unfinished
 from penstock.datastream.program_graph import unbounded_source_of
 from penstock.datastream.windowed_stream import WindowedStream
-from penstock.engine.plan.relations import ForOperators, SortPartition
+from penstock.engine.plan.relations import ForOperators, SortGroups, SortPartition
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.function import UserFunction
+from penstock.engine.runtime.operators.group_calls import AGGREGATE, MAP_PARTITION, REDUCE
 from penstock.engine.runtime.operators.map_partition import MapPartitionOperator, SortPartitionOperator
 from penstock.engine.runtime.windows.contents import Aggregated, Contents, Reduced
 from penstock.engine.runtime.windows.evaluation import MapPartition
@@ -92,7 +93,7 @@ class PartitionWindowedStream(Unfinished, Generic[T]):
         operator = SortPartitionOperator("Sort Partition", function, descending)
         stream = self._stream._transformation
         result = self._operator(operator, stream.output_type)
-        field = _field_of(key_selector, stream.output_type)
+        field = field_name_of(key_selector, stream.output_type)
         result._transformation.relation = (
             ForOperators((stream,), "its key is a function")
             if field is None
@@ -153,7 +154,8 @@ class KeyedPartitionWindowedStream(Unfinished, Generic[T, K]):
         """
         function = as_function(func, "map_partition", MapPartitionFunction)
         declared = output_type_of(func, "map_partition", output_type, elements=True)
-        return self._windows().evaluated(MapPartition(function), declared).name("Map Partition")
+        result = self._windows().evaluated(MapPartition(function), declared).name("Map Partition")
+        return self._of_groups(result, MAP_PARTITION)
 
     def sort_partition(
         self,
@@ -163,14 +165,22 @@ class KeyedPartitionWindowedStream(Unfinished, Generic[T, K]):
         """Emit the records of each key, sorted: see `PartitionWindowedStream.sort_partition`."""
         function, descending = _sort_key(key_selector, order)
         evaluation = SortOfKey(function, descending)
-        return self._windows().evaluated(evaluation, self._stream._transformation.output_type).name("Sort Partition")
+        before, select = self._stream._without_key, self._stream.key_selector
+        result = self._windows().evaluated(evaluation, before.output_type).name("Sort Partition")
+        field = field_name_of(key_selector, before.output_type)
+        result._transformation.relation = (
+            SortGroups((before,), select.fields, field, descending)
+            if isinstance(select, FieldKey) and field is not None
+            else ForOperators((before,), "its key is a function")
+        )
+        return result
 
     def reduce(self, reduce_function: ReduceFunction[T] | Callable[[T, T], T]) -> DataStream[T]:
         """Reduce the records of each key to one. In BATCH before they are sent, too, if it is combinable.
 
         Raises TypeError if it is not a function. Source: Flink, PartitionWindowedStream.reduce.
         """
-        return self._windows().reduce(reduce_function).name("Reduce Partition")
+        return self._of_groups(self._windows().reduce(reduce_function).name("Reduce Partition"), REDUCE)
 
     def aggregate(
         self,
@@ -187,7 +197,11 @@ class KeyedPartitionWindowedStream(Unfinished, Generic[T, K]):
         result: DataStream[R] = windows.aggregate(
             aggregate_function, accumulator_type=accumulator_type, output_type=output_type
         )
-        return result.name("Aggregate Partition")
+        return self._of_groups(result.name("Aggregate Partition"), AGGREGATE)
+
+    def _of_groups(self, result: DataStream[R], how: str) -> DataStream[R]:
+        result._transformation.relation = self._stream._of_groups(result, how, ends=True)
+        return result
 
     def _windows(self) -> WindowedStream[T, K]:
         return _FullWindows(self._stream, GlobalWindows.create_with_end_of_stream_trigger())
@@ -214,12 +228,3 @@ def _sort_key(key_selector: Any, order: Any) -> tuple[UserFunction, bool]:
         key_selector = itemgetter(position)
     function = as_function(key_selector, "get_key", KeySelector)
     return function, order is Order.DESCENDING
-
-
-def _field_of(key_selector: Any, record_type: TypeInformation | None) -> str | None:
-    """Return the field of a Row that a sort key names, by name or position; None if it is a function."""
-    if isinstance(key_selector, str):
-        return key_selector
-    position = as_int(key_selector)
-    names = record_type.get_field_names() if isinstance(record_type, RowTypeInfo) else []
-    return names[position] if position is not None and 0 <= position < len(names) else None

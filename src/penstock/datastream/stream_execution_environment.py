@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from penstock.connectors.frames.arrow_frame import ArrowFrame
+    from penstock.hosts.spark.frames.part_frame import PartFrame
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -537,7 +538,7 @@ class StreamExecutionEnvironment(DriverOnly):
         """
         self._compiled_plan, self._check_origin = compiled_plan, check_origin
 
-    def data_frame_of(self, stream: Transformation) -> DataFrame | None:
+    def data_frame_of(self, stream: Transformation) -> PartFrame | None:
         """Return the DataFrame that is a stream, if a job of this stream alone needs no operator; None otherwise.
 
         None also if the environment has job listeners.
@@ -548,11 +549,11 @@ class StreamExecutionEnvironment(DriverOnly):
             or self._configuration.get(options.RUNTIME_MODE) is RuntimeExecutionMode.STREAMING
         ):
             return None
-        frame = whole_frame(stream, self._configuration)
-        if frame is not None and not self._pipeline_executor().runs_jobs:
+        part = whole_frame(stream, self._configuration, self._spark)
+        if part is not None and not self._pipeline_executor().runs_jobs:
             self._plans_frame = True
             return None
-        return frame
+        return part
 
     def _pipeline_executor(self) -> PipelineExecutor:
         return self._executor or context_environment().executor or load_executor(self._configuration)
@@ -581,7 +582,9 @@ class StreamExecutionEnvironment(DriverOnly):
                 self._sinks.append(sink)
                 self._result_sinks[sink.id] = results
             graph = self._stream_graph()
-        parts = parts_read(self._sinks, self._configuration, self.next_id) if mode.blocking_exchanges else ReadParts()
+        parts = ReadParts()
+        if mode.blocking_exchanges:
+            parts = parts_read(self._sinks, self._configuration, self._spark, self.next_id)
         if parts.streams:
             graph = self._stream_graph(parts.streams)
         changes = list(parts.changes)

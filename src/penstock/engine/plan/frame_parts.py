@@ -8,13 +8,20 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import enum
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from penstock.engine.plan.plan import Change
 from penstock.engine.plan.relations import relation_of
 from penstock.engine.plan.stream_graph import in_order
-from penstock.engine.plan.transformations import PartitionTransformation, SourceTransformation, Transformation
+from penstock.engine.plan.transformations import (
+    PartitionTransformation,
+    Relation,
+    SourceTransformation,
+    Transformation,
+)
 from penstock.engine.runtime.network.partitioners import (
     ForwardPartitioner,
     HashPartitioner,
@@ -38,18 +45,43 @@ class FrameParts(NamedTuple):
     """What `penstock explain` says about them."""
     timed: frozenset[int]
     """The ids of streams whose records have the last possible timestamp."""
+    calling: frozenset[int]
+    """The ids of streams for which functions are called."""
 
 
-def frame_parts(
-    ends: Sequence[Transformation], reason_for_copy: Callable[[SourceTransformation], str | None]
-) -> FrameParts:
+class SourceKind(enum.Enum):
+    """Where a source has its records."""
+
+    FRAME = "a DataFrame"
+    FILES = "files, which Spark's workers read"
+    MEMORY = "a table in memory, which is sent to Spark"
+    """Worth no DataFrame by itself."""
+
+
+class Frames(Protocol):
+    """What a program has to do with DataFrames."""
+
+    def reason_to_copy(self, source: SourceTransformation) -> str | None:
+        """Return why operators have to read a source; None if it is a DataFrame that other ones can read."""
+
+    def kind_of(self, source: SourceTransformation) -> SourceKind:
+        """Return where a source has its records."""
+
+    def is_ordered(self, source: SourceTransformation) -> bool:
+        """Return whether the records of a source have an order."""
+
+    def reason_for_tasks(self) -> str | None:
+        """Return why functions have to run in tasks of a job; None if Spark's own workers can call them."""
+
+
+def frame_parts(ends: Sequence[Transformation], frames: Frames, *, is_result: bool = False) -> FrameParts:
     """Return the parts of a program that ends in these streams.
 
-    `reason_for_copy`: why operators have to read a source; None if it is a DataFrame that other ones can read.
+    `is_result`: the ends are to be DataFrames anyway, so that those are worth it that only select columns, too.
     """
-    sides = _Sides(ends, reason_for_copy)
+    sides = _Sides(ends, frames, is_result)
     last = sides.last_of_parts(ends)
-    return FrameParts(last, sides.changes(last), frozenset(sides.timed))
+    return FrameParts(last, sides.changes(last), frozenset(sides.timed), frozenset(sides.calling))
 
 
 def before_partitioning(stream: Transformation) -> Transformation:
@@ -62,14 +94,25 @@ def before_partitioning(stream: Transformation) -> Transformation:
 class _Sides:
     """For each stream of a program the reason why it does not run as a DataFrame."""
 
-    def __init__(
-        self, ends: Sequence[Transformation], reason_for_copy: Callable[[SourceTransformation], str | None]
-    ) -> None:
+    def __init__(self, ends: Sequence[Transformation], frames: Frames, is_result: bool) -> None:
+        self._wanted = {end.id for end in ends} if is_result else set()
+        self._small: set[int] = set()
+        """Frames of small sources only."""
         self._streams = in_order(ends)
-        self._reason_for_copy = reason_for_copy
+        self._readers = Counter(
+            before_partitioning(one).id
+            for stream in self._streams
+            if not isinstance(stream, PartitionTransformation)
+            for one in stream.inputs
+        )
+        self._frames = frames
         self._reasons: dict[int, str | None] = {}
         self._works: set[int] = set()
         """Frames that do more than to select columns."""
+        self.calling: set[int] = set()
+        """Frames for which functions are called."""
+        self._ordered: set[int] = set()
+        """Frames whose rows are in an order that the program has set."""
         self.timed: set[int] = set()
         for stream in self._streams:
             self._reasons[stream.id] = self._reason_of(stream)
@@ -94,6 +137,11 @@ class _Sides:
             Change(PASS, f"{_listed(self._relations_before(stream))} as a DataFrame, whose rows operators read")
             for stream in last
         ]
+        changes += [
+            Change(PASS, f"'{source.name}' has {kind.value}")
+            for source in self._sources_before(last)
+            if (kind := self._frames.kind_of(source)) is not SourceKind.FRAME
+        ]
         if any(reason is None for reason in self._reasons.values()):
             changes += [
                 Change(PASS, f"'{stream.name}' runs as operators: {self._reasons[stream.id]}")
@@ -103,11 +151,16 @@ class _Sides:
         return changes
 
     def _is_part(self, stream: Transformation) -> bool:
-        return stream.id in self._works and self._reasons[stream.id] is None and relation_of(stream) is not None
+        is_worth = stream.id in self._works or stream.id in self._wanted
+        return is_worth and self._reasons[stream.id] is None and relation_of(stream) is not None
 
     def _reason_of(self, stream: Transformation) -> str | None:
         if isinstance(stream, SourceTransformation):
-            return self._reason_for_copy(stream)
+            if self._frames.is_ordered(stream):
+                self._ordered.add(stream.id)
+            if self._frames.kind_of(stream) is SourceKind.MEMORY:
+                self._small.add(stream.id)
+            return self._frames.reason_to_copy(stream)
         if isinstance(stream, PartitionTransformation):
             before = before_partitioning(stream)
             return f"'{stream.name}' is before it" if before is stream else self._reasons[before.id]
@@ -118,30 +171,55 @@ class _Sides:
         for one in inputs:
             if (reason := self._reasons[one.id]) is not None:
                 return reason if one.relation is None else f"'{one.name}' is not a DataFrame"
+        return self._reason_of_relation(stream, relation, inputs)
+
+    def _reason_of_relation(
+        self, stream: Transformation, relation: Relation, inputs: Sequence[Transformation]
+    ) -> str | None:
+        """Return why a relation of DataFrames is not one, and note what it is if it is one."""
         if (reason := relation.reason_for_operators()) is not None:
             return reason
+        if relation.calls and (reason := self._frames.reason_for_tasks()) is not None:
+            return reason
+        for one in inputs:
+            if one.id in self.calling and self._readers[one.id] > 1:
+                return f"'{one.name}' is read several times, and its functions would be called as often"
+            if one.id in self._ordered and relation.depends_on_order:
+                return f"it depends on the order of '{one.name}'"
         are_timed = [one.id in self.timed for one in inputs]
         if stream.relation is None and any(is_timed is not are_timed[0] for is_timed in are_timed):
             return "some of its streams have timestamps"
         if relation.is_timed(are_timed):
             self.timed.add(stream.id)
-        if relation.is_work or any(one.id in self._works for one in inputs):
+        if all(one.id in self._small for one in inputs):
+            self._small.add(stream.id)
+        elif relation.is_work or any(one.id in self._works for one in inputs):
             self._works.add(stream.id)
+        if relation.calls or any(one.id in self.calling for one in inputs):
+            self.calling.add(stream.id)
+        if relation.sets_order or (relation.keeps_order and any(one.id in self._ordered for one in inputs)):
+            self._ordered.add(stream.id)
         return None
 
     def _relations_before(self, end: Transformation) -> list[str]:
-        names: list[str] = []
-        waiting, seen = [end], {end.id}
+        return [stream.name for stream in self._part_before([end]) if relation_of(stream) is not None][::-1]
+
+    def _sources_before(self, ends: Sequence[Transformation]) -> list[SourceTransformation]:
+        return [stream for stream in self._part_before(ends) if isinstance(stream, SourceTransformation)]
+
+    def _part_before(self, ends: Sequence[Transformation]) -> list[Transformation]:
+        """Return the streams of parts, from their ends to their sources."""
+        found: list[Transformation] = []
+        waiting, seen = list(ends), {end.id for end in ends}
         while waiting:
             stream = waiting.pop()
+            found.append(stream)
             relation = relation_of(stream)
-            if relation is None:
-                continue
-            names.append(stream.name)
-            new = [one for one in map(before_partitioning, relation.inputs) if one.id not in seen]
+            inputs = () if relation is None else relation.inputs
+            new = [one for one in map(before_partitioning, inputs) if one.id not in seen]
             seen.update(one.id for one in new)
             waiting += new
-        return names[::-1]
+        return found
 
 
 def _listed(names: Sequence[str]) -> str:

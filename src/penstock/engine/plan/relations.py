@@ -6,9 +6,11 @@ not, the operators run: `reason_for_operators` says why, for `penstock explain`.
 
 * Keys are whole numbers, texts, booleans, bytes and dates. Operators refuse NaN as a key, and Spark does not.
 * Keys of both sides of a join have the same type: 1 and 1.0 are one key for operators.
-* Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `lowering.py`.
+* Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `aggregates.py`.
 * The order of a DataFrame's rows is not defined, so neither is what depends on it: which of several rows with one key
-  stays, and how a sum of floats is rounded.
+  stays, and how a sum of floats is rounded. Behind a sort it is, and what depends on it runs as operators.
+
+Functions that DataFrames call are in `function_relations.py`.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from penstock.engine.plan.transformations import Relation, Transformation, Union
 if TYPE_CHECKING:
     from penstock.engine.runtime.windows.two_streams import JoinKind
 
-_KEYS: tuple[TypeInformation, ...] = (
-    Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG(), Types.STRING(), Types.BOOLEAN(), Types.SQL_DATE(),
+_INTEGERS = (Types.BYTE(), Types.SHORT(), Types.INT(), Types.LONG())
+KEYS: tuple[TypeInformation, ...] = (
+    *_INTEGERS, Types.STRING(), Types.BOOLEAN(), Types.SQL_DATE(),
     Types.PRIMITIVE_ARRAY(Types.BYTE()),
 )  # fmt: skip
 Keys = tuple[tuple[str, ...], tuple[str, ...]]
 """The fields of the keys of both sides of a join."""
 _FLOATS = (Types.FLOAT(), Types.DOUBLE())
-_COMPARED = (*_KEYS, *_FLOATS, Types.SQL_TIMESTAMP(), Types.INSTANT())
+_TIMES = (Types.SQL_TIMESTAMP(), Types.INSTANT())
+COMPARED = (*KEYS, *_FLOATS, *_TIMES)
 
 
 @dataclass(frozen=True)
@@ -52,12 +56,12 @@ class Project(Relation):
 
     names: tuple[str, ...] = ()
     is_work = False
+    keeps_order = True
 
     @property
     def has_partitions(self) -> bool:
         """Whether its input has them."""
-        relation = relation_of(self.inputs[0])
-        return relation is not None and relation.has_partitions
+        return passes_partitions(self)
 
 
 @dataclass(frozen=True)
@@ -65,49 +69,47 @@ class Union(Relation):
     """The rows of all inputs."""
 
     is_work = False
+    keeps_order = True
 
     def reason_for_operators(self) -> str | None:
         """Return how the streams differ."""
         types = [one.output_type for one in self.inputs]
         if any(kind != types[0] for kind in types):
             return "its streams have different types"
-        reason = _reason_of(types[0], _names(types[0]), (Types.BIG_DEC(),), of="its column", are_wanted=False)
+        reason = reason_of_fields(types[0], _names(types[0]), (Types.BIG_DEC(),), of="its column", are_wanted=False)
         # Spark would give them one scale, and round some: those inside of lists and rows, too.
         decimals = (name for name in _names(types[0]) if str(Types.BIG_DEC()) in str(_types(types[0])[name]))
         return reason or next((f"its column {name!r} contains decimals" for name in decimals), None)
 
 
 @dataclass(frozen=True)
-class Join(Relation):
-    """For each pair of rows with equal keys, fields of both. `keys`: None if one is a function."""
+class OfKeys(Relation):
+    """A relation of two streams by equal keys. `keys`: None if one is a function."""
 
-    kind: JoinKind
     keys: Keys | None
-    fields: tuple[JoinedField, ...]
 
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the keys."""
         return _reason_of_keys(self.inputs, self.keys)
 
     def is_timed(self, are_timed: Sequence[bool]) -> bool:
-        """Return True: a join ends with the stream."""
+        """Return True: it ends with the streams."""
         return True
 
 
 @dataclass(frozen=True)
-class SemiJoin(Relation):
+class Join(OfKeys):
+    """For each pair of rows with equal keys, fields of both."""
+
+    kind: JoinKind
+    fields: tuple[JoinedField, ...]
+
+
+@dataclass(frozen=True)
+class SemiJoin(OfKeys):
     """The rows of the first stream with a partner in the second; `anti`: those without."""
 
     anti: bool
-    keys: Keys | None
-
-    def reason_for_operators(self) -> str | None:
-        """Return what is wrong with the keys."""
-        return _reason_of_keys(self.inputs, self.keys)
-
-    def is_timed(self, are_timed: Sequence[bool]) -> bool:
-        """Return True: a join ends with the stream."""
-        return True
 
 
 @dataclass(frozen=True)
@@ -123,17 +125,28 @@ class Distinct(Relation):
 
     fields: tuple[str, ...] | None = None
 
+    @property
+    def depends_on_order(self) -> bool:  # type: ignore[override]
+        """Whether the first row of a key stays, of several that differ."""
+        return self.fields is not None
+
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key."""
         row_type = self.inputs[0].output_type
-        return _reason_of(row_type, _names(row_type) if self.fields is None else self.fields, _KEYS)
+        return reason_of_fields(row_type, _names(row_type) if self.fields is None else self.fields, KEYS)
 
 
 @dataclass(frozen=True)
 class First(Relation):
-    """Any `count` rows."""
+    """The first `count` rows: any, without an order."""
 
     count: int = 0
+    keeps_order = True
+
+    @property
+    def depends_on_order(self) -> bool:  # type: ignore[override]
+        """Whether the first rows are not any: those of sorted partitions come one after the other in Spark, too."""
+        return not isinstance(self.inputs[0].relation, SortPartition)
 
 
 @dataclass(frozen=True)
@@ -146,7 +159,7 @@ class Aggregate(Relation):
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key, or an aggregate that Spark computes differently."""
         row_type = self.inputs[0].output_type
-        reason = _reason_of(row_type, self.key_fields, _KEYS)
+        reason = reason_of_fields(row_type, self.key_fields, KEYS)
         return reason or next(filter(None, (self._reason_of_one(one, row_type) for one in self.aggregates)), None)
 
     def _reason_of_one(self, one: FieldAggregate, row_type: Any) -> str | None:
@@ -155,17 +168,66 @@ class Aggregate(Relation):
         if one.kind == SUM:
             return None if one.family in (INTEGER, FLOAT) else f"{one.name!r} is a sum of decimals"
         if one.kind in (MIN, MAX):
-            return _reason_of(row_type, one.fields, _COMPARED, of=f"{one.name!r} compares")
+            return reason_of_fields(row_type, one.fields, COMPARED, of=f"{one.name!r} compares")
         if one.kind == AVG:
             return None if one.family == FLOAT else f"{one.name!r}: Spark rounds an average of whole numbers twice"
         return f"{one.name!r} ({one.kind}) is by the order of records, or a function"
 
 
 @dataclass(frozen=True)
+class Rolled(Relation):
+    """For each key one of its rows, with the sum of a field, or its least or greatest value.
+
+    `kind`: SUM, MIN or MAX. `whole`: the row that has that value, and not any row with it.
+    """
+
+    key_fields: tuple[str, ...]
+    kind: str
+    field: str
+    whole: bool = False
+    depends_on_order = True
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the key, or with the field."""
+        if self.field in self.key_fields:
+            return f"{self.field!r} is a field of the key"
+        row_type = self.inputs[0].output_type
+        reason = reason_of_fields(row_type, self.key_fields, KEYS)
+        kinds = (*_INTEGERS, Types.DOUBLE()) if self.kind == SUM else (*KEYS, *_TIMES)
+        return reason or reason_of_fields(row_type, (self.field,), kinds, of="the field")
+
+
+@dataclass(frozen=True)
+class SortGroups(Relation):
+    """The same rows, in groups of equal keys, each sorted by a field."""
+
+    key_fields: tuple[str, ...]
+    field: str
+    descending: bool = False
+    depends_on_order = True
+    sets_order = True
+
+    @property
+    def has_partitions(self) -> bool:
+        """True."""
+        return True
+
+    def reason_for_operators(self) -> str | None:
+        """Return what is wrong with the key, or with the field."""
+        row_type = self.inputs[0].output_type
+        return reason_of_fields(row_type, self.key_fields, KEYS) or reason_of_fields(row_type, (self.field,), COMPARED)
+
+    def is_timed(self, are_timed: Sequence[bool]) -> bool:
+        """Return True: a group ends with the stream."""
+        return True
+
+
+@dataclass(frozen=True)
 class PartitionByRange(Relation):
-    """The same rows, by ranges of their keys."""
+    """The same rows, by ranges of their keys. Those of one sender stay in order."""
 
     fields: tuple[str, ...] = ()
+    keeps_order = True
 
     @property
     def has_partitions(self) -> bool:
@@ -174,7 +236,7 @@ class PartitionByRange(Relation):
 
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key."""
-        return _reason_of(self.inputs[0].output_type, self.fields, _COMPARED)
+        return reason_of_fields(self.inputs[0].output_type, self.fields, COMPARED)
 
 
 @dataclass(frozen=True)
@@ -183,6 +245,12 @@ class SortPartition(Relation):
 
     field: str
     descending: bool = False
+    sets_order = True
+
+    @property
+    def depends_on_order(self) -> bool:  # type: ignore[override]
+        """Whether rows with equal keys stay in an order. That of another sort becomes a part of the key."""
+        return not isinstance(self.inputs[0].relation, SortPartition)
 
     @property
     def has_partitions(self) -> bool:
@@ -191,7 +259,7 @@ class SortPartition(Relation):
 
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key."""
-        return _reason_of(self.inputs[0].output_type, (self.field,), _COMPARED)
+        return reason_of_fields(self.inputs[0].output_type, (self.field,), COMPARED)
 
     def is_timed(self, are_timed: Sequence[bool]) -> bool:
         """Return False: whole partitions have no time."""
@@ -201,6 +269,12 @@ class SortPartition(Relation):
 def relation_of(stream: Transformation) -> Relation | None:
     """Return the relation of a stream, also of a union; None if only operators know it."""
     return Union(tuple(stream.inputs)) if isinstance(stream, UnionTransformation) else stream.relation
+
+
+def passes_partitions(relation: Relation) -> bool:
+    """Return whether the input of a relation has partitions."""
+    before = relation_of(relation.inputs[0])
+    return before is not None and before.has_partitions
 
 
 def _names(row_type: Any) -> tuple[str, ...]:
@@ -215,13 +289,13 @@ def _reason_of_keys(inputs: Sequence[Transformation], keys: Keys | None) -> str 
     if keys is None:
         return "its key is a function"
     for stream, fields in zip(inputs, keys, strict=True):
-        if reason := _reason_of(stream.output_type, fields, _KEYS):
+        if reason := reason_of_fields(stream.output_type, fields, KEYS):
             return reason
     first, second = ([_types(of.output_type)[name] for name in fields] for of, fields in zip(inputs, keys, strict=True))
     return None if first == second else f"its keys have the types {first} and {second}"
 
 
-def _reason_of(
+def reason_of_fields(
     row_type: Any,
     fields: Sequence[str],
     kinds: Sequence[TypeInformation],

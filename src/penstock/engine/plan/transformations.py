@@ -37,6 +37,13 @@ class Relation:
 
     is_work = True
     """Whether it is worth a DataFrame: not if it only selects columns."""
+    calls = False
+    """Whether it calls functions of the user, which must not be called again for a second reader."""
+    sets_order = False
+    keeps_order = False
+    """Whether its results come in an order: one that it has set, or that of its inputs."""
+    depends_on_order = False
+    """Whether its results are others in another order of the rows of one key."""
 
     @property
     def has_partitions(self) -> bool:

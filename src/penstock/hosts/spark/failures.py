@@ -50,17 +50,24 @@ def from_spark(error: BaseException, show_stack: bool) -> PenstockError:
     if is_lost_connection(error) or jvm_has_ended():
         return lost_spark()
     text = str(error)
-    raised: frozenset[str] = frozenset()
-    mark = _MARK.search(text)
-    if mark is not None:
-        kind, message, raised = from_json(base64.b64decode(mark.group(1)), Failure)
-    else:
-        kind, message = _translated(text)
+    failure = _marked(text)
+    kind, message, raised = failure or (*_translated(text), frozenset())
     if show_stack:
         message = f"{message}\n\nSpark's own stack:\n{java_stack_of(error)}"
-    elif mark is None:
+    elif failure is None:
         message = f"{message}\n  Spark's own stack: penstock.errors.show-spark-stack: true"
     return revive(kind, message, raised)
+
+
+def of_worker(error: BaseException) -> PenstockError | None:
+    """Return the failure of a worker that an exception of Spark carries; None if it carries none."""
+    failure = _marked(str(error))
+    return None if failure is None else revive(*failure)
+
+
+def _marked(text: str) -> Failure | None:
+    mark = _MARK.search(text)
+    return None if mark is None else from_json(base64.b64decode(mark.group(1)), Failure)
 
 
 def lost_spark() -> SparkLostError:

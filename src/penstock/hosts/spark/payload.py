@@ -74,18 +74,11 @@ def pack(
 
     Raises ProgramError, which names the operator, if an operator cannot be pickled.
     """
-    alias = sys.modules.get("penstock.common.doors.pyflink_alias")
-    pyflink = alias is not None and bool(alias.is_installed())
-    classes = dump_main_classes()
-    python = this_python()
+    common = without_level(files)
     return [
-        Payload(
-            version=penstock.__version__,
-            python=python,
+        msgspec.structs.replace(
+            common,
             level=dump_level(level),
-            main_classes=classes,
-            files=files,
-            pyflink=pyflink,
             control=control,
             heartbeat_ms=heartbeat_ms,
             checkpoints=checkpoints,
@@ -99,8 +92,27 @@ def pack(
     ]
 
 
+def without_level(files: JobFiles) -> Payload:
+    """Return what workers need to load functions of the program, also those that run without a job."""
+    alias = sys.modules.get("penstock.common.doors.pyflink_alias")
+    return Payload(
+        version=penstock.__version__,
+        python=this_python(),
+        level=b"",
+        main_classes=dump_main_classes(),
+        files=files,
+        pyflink=alias is not None and bool(alias.is_installed()),
+    )
+
+
 def unpack(payload: Payload) -> LevelSpec:
-    """Return the level, with a copy of all operators, in a worker. Also sets up the job's files (`set_up_files`).
+    """Return the level, with a copy of all operators, in a worker. Also calls `set_up`, and raises its errors."""
+    set_up(payload)
+    return load_level(payload.level)
+
+
+def set_up(payload: Payload) -> None:
+    """Set up the job's files and the script's classes in a worker, so that its functions can be unpickled.
 
     Raises ConfigurationError if this worker's version of penstock or Python differs from the driver's, if its version
     of PySpark is not supported, or if the job's requirements cannot be installed.
@@ -116,7 +128,6 @@ def unpack(payload: Payload) -> LevelSpec:
     if payload.pyflink:
         importlib.import_module("penstock.common.doors.pyflink_alias").install()
     load_main_classes(payload.main_classes)
-    return load_level(payload.level)
 
 
 def unpack_again(payload: Payload) -> LevelSpec:

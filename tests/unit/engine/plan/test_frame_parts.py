@@ -10,8 +10,8 @@ import pyarrow
 import pytest
 
 from penstock.common import Types
-from penstock.datastream import DataStream, Order, StreamExecutionEnvironment
-from penstock.engine.plan.frame_parts import FrameParts, frame_parts
+from penstock.datastream import DataStream, Order, OutputTag, ReduceFunction, StreamExecutionEnvironment
+from penstock.engine.plan.frame_parts import FrameParts, SourceKind, frame_parts
 from penstock.engine.plan.stream_graph import StreamGraph
 from penstock.engine.plan.transformations import SourceTransformation
 
@@ -34,11 +34,26 @@ def frame(name: str = "frame", env: StreamExecutionEnvironment | None = None) ->
 
 def parts_of(*ends: Stream) -> FrameParts:
     """The parts of a program that prints these streams, of which each source but `records` is a DataFrame."""
-    return frame_parts([end.print()._transformation for end in ends], reason_to_copy)
+    return frame_parts([end.print()._transformation for end in ends], SomeFrames())
 
 
-def reason_to_copy(source: SourceTransformation) -> str | None:
-    return "'records' is not a DataFrame" if source.name == "records" else None
+class SomeFrames:
+    """The records of `ordered` come in an order."""
+
+    def __init__(self, reason_for_tasks: str | None = None) -> None:
+        self._reason_for_tasks = reason_for_tasks
+
+    def reason_to_copy(self, source: SourceTransformation) -> str | None:
+        return "'records' is not a DataFrame" if source.name == "records" else None
+
+    def kind_of(self, source: SourceTransformation) -> SourceKind:
+        return {"small": SourceKind.MEMORY, "files": SourceKind.FILES}.get(source.name, SourceKind.FRAME)
+
+    def is_ordered(self, source: SourceTransformation) -> bool:
+        return source.name == "ordered"
+
+    def reason_for_tasks(self) -> str | None:
+        return self._reason_for_tasks
 
 
 def names(parts: FrameParts) -> list[str]:
@@ -96,6 +111,148 @@ def test_a_stream_that_two_read_is_one_part() -> None:
 def test_nothing_is_gained_by_a_frame_that_does_no_work(select: Callable[[Stream], Stream]) -> None:
     """A source would write another copy."""
     assert names(parts_of(select(frame()))) == []
+
+
+def same_batch(batch: Any) -> Any:
+    return batch
+
+
+def columns(name: str = "frame") -> Stream:
+    """A frame without the list, which functions of columns do not get."""
+    return frame(name).project("id", "city", "share", "small")
+
+
+def summed(one: Any, other: Any) -> Any:
+    return one
+
+
+class Opened(ReduceFunction[Any]):
+    def open(self, runtime_context: Any) -> None: ...
+
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        return value1
+
+
+ROW = Types.ROW_NAMED(["n"], [Types.LONG()])
+
+
+def test_functions_of_columns_and_groups_are_inside_a_part() -> None:
+    """Each would end a part, whose rows go to files and back."""
+    mapped = columns().distinct("id").map_batches(same_batch).filter_batches(same_batch)
+    counted = mapped.key_by("id").full_window_partition().map_partition(list, ROW).name("Count")
+    parts = parts_of(counted.map_batches(same_batch).distinct().name("End"))
+    assert names(parts) == ["End"]
+    assert parts.changes[0].text == (
+        "'Project', 'Distinct', 'Map Batches', 'Filter Batches', 'Count', 'Map Batches', 'End' run as a DataFrame, "
+        "whose rows operators read"
+    )
+
+
+def test_a_function_is_not_called_again_for_a_second_reader() -> None:
+    """It may have effects, or be slow, and random ones would give two readers different rows."""
+    mapped = columns().distinct("id").map_batches(same_batch)
+    parts = parts_of(mapped.distinct("city").name("One"), mapped.distinct("small").name("Other"))
+    assert names(parts) == ["Map Batches"]
+    assert reason_of(mapped.join(mapped).where("id").equal_to("id").select(["id"])) == (
+        "'Map Batches' is read several times, and its functions would be called as often"
+    )
+    # Ranges read their input twice: for a sample of the keys, and for the rows.
+    assert reason_of(mapped.partition_by_range("id")).startswith("'Map Batches' is read several times")
+
+
+def test_functions_run_in_tasks_if_workers_cannot_call_them() -> None:
+    """They would not find their modules."""
+    end = columns().distinct("id").map_batches(same_batch)
+    parts = frame_parts([end.print()._transformation], SomeFrames("no files"))
+    assert names(parts) == ["Distinct"]
+    assert parts.changes[-1].text == "'Map Batches' runs as operators: no files"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda one: one.distinct("id"),
+        lambda one: one.key_by("id").reduce(summed),
+        lambda one: one.key_by("id").sum("small"),
+        lambda one: one.key_by("id").full_window_partition().map_partition(list, ROW),
+        lambda one: one.key_by("id").full_window_partition().sort_partition("small"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("ordered", "by"),
+    [
+        (lambda: columns("ordered"), "Project"),
+        (lambda: columns().full_window_partition().sort_partition("city"), "Sort Partition"),
+        (lambda: columns().full_window_partition().sort_partition("city").map_batches(same_batch), "Map Batches"),
+    ],
+)
+def test_what_depends_on_the_order_of_records_runs_as_operators(
+    ordered: Callable[[], Stream], by: str, program: Callable[[Stream], Stream]
+) -> None:
+    """Of the rows of a key another one would be the first."""
+    assert reason_of(program(ordered())) == f"it depends on the order of '{by}'"
+    assert names(parts_of(program(columns()).name("End"))) == ["End"], "there is no order"
+
+
+def test_small_sources_are_worth_a_frame_beside_another_one() -> None:
+    """A job would wait for Spark to count three rows."""
+    small = columns("small")
+    assert names(parts_of(small.distinct("id"))) == []
+    large = frame(env=small.environment)
+    assert names(parts_of(joined(small.distinct("id"), large))) == ["Join"]
+    files = frame("files", small.environment)
+    parts = parts_of(joined(small.distinct("id"), files))
+    assert [change.text for change in parts.changes] == [
+        "'Project', 'Distinct', 'Join' run as a DataFrame, whose rows operators read",
+        "'files' has files, which Spark's workers read",
+        "'small' has a table in memory, which is sent to Spark",
+    ]
+
+
+def test_a_result_is_worth_a_frame_if_it_only_selects() -> None:
+    """A job would copy what Spark can write itself."""
+    for end in columns(), columns().map_batches(same_batch):
+        (one,) = frame_parts([end._transformation], SomeFrames(), is_result=True).ends
+        assert one is end._transformation
+        assert frame_parts([end._transformation], SomeFrames()).ends == []
+
+
+def test_first_records_of_sorted_partitions_are_those_of_a_frame() -> None:
+    """All sorted rows would be written, and a few of them read."""
+    by_city = columns().full_window_partition().sort_partition("city")
+    assert names(parts_of(by_city.first(3).name("Top"))) == ["Top"]
+    assert reason_of(columns("ordered").first(3)) == "it depends on the order of 'Project'"
+
+
+def test_a_sort_of_ordered_records_keeps_the_order_of_equal_ones() -> None:
+    """Spark's sort would mix rows with equal keys, which were sorted by another field before a projection."""
+    by_city = columns().full_window_partition().sort_partition("city")
+    again = by_city.project("id", "small").full_window_partition().sort_partition("id").name("Again")
+    assert reason_of(again) == "it depends on the order of 'Project'"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (lambda one: one.map_batches(same_batch), "its column 'list' has the type"),
+        (lambda one: one.project("id").filter_batches(same_batch, rejected=OutputTag("no")), "it has a side output"),
+        (lambda one: one.project("id").map_batches(same_batch, output_type=TABLE.schema), "its rows have no declared"),
+        (lambda one: one.key_by("id").reduce(summed), "its column 'list' has the type"),
+        (lambda one: one.key_by("share").reduce(summed), "its key 'share' has the type Double"),
+        (lambda one: one.key_by(same_batch).reduce(summed), "its key is a function"),
+        (lambda one: one.project("id").key_by("id").reduce(Opened()), "its function has a life cycle"),
+        (
+            lambda one: one.project("id").key_by("id").full_window_partition().map_partition(list),
+            "its results have no declared type",
+        ),
+        (lambda one: one.key_by("id").max("share"), "the field 'share' has the type Double"),
+        (lambda one: one.key_by("id").sum("id"), "'id' is a field of the key"),
+        (lambda one: one.key_by("id").sum("list"), "the field 'list' has the type"),
+    ],
+)
+def test_functions_that_need_a_task_run_as_operators(program: Callable[[Stream], Stream], reason: str) -> None:
+    """Spark's workers could not call them, or would get other values."""
+    assert reason_of(program(frame())).startswith(reason)
 
 
 @pytest.mark.parametrize(

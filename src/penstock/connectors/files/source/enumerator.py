@@ -91,8 +91,7 @@ class FileEnumerator(SharedSplitEnumerator):
         return self._wanted(list_files(self._paths, must_exist=False, skipped=self._skipped))
 
     def _wanted(self, files: list[FoundFile]) -> list[FoundFile]:
-        pattern = self._path_pattern
-        return files if pattern is None else [one for one in files if pattern.fullmatch(_in_store(one.path))]
+        return wanted(files, self._path_pattern)
 
     def _listed(self, files: list[FoundFile] | None, error: Exception | None) -> None:
         self._is_listing = False
@@ -122,11 +121,20 @@ class FileEnumerator(SharedSplitEnumerator):
             if file.path in self.found:
                 continue
             self.found.add(file.path)
-            if self._split_bytes is not None and self._format.is_splittable(file.path):
-                splits += cut(file, self._split_bytes)
-            else:
-                splits.append(whole(file))
+            splits += splits_of(file, self._format, self._split_bytes)
         self.add_splits(splits)
+
+
+def wanted(files: list[FoundFile], pattern: re.Pattern[str] | None) -> list[FoundFile]:
+    """Return the files whose whole path matches; None: all."""
+    return files if pattern is None else [one for one in files if pattern.fullmatch(_in_store(one.path))]
+
+
+def splits_of(file: FoundFile, file_format: FileFormat, split_bytes: int | None) -> list[FileSplit]:
+    """Return the splits of a file: one, if its format does not divide it, or `split_bytes` is None."""
+    if split_bytes is not None and file_format.is_splittable(file.path):
+        return cut(file, split_bytes)
+    return [whole(file)]
 
 
 def _in_store(path: str) -> str:

@@ -14,10 +14,10 @@ from penstock.common.files.s3 import check_answers
 from penstock.common.time import Duration, to_milliseconds
 from penstock.common.types.type_variables import Other, Record
 from penstock.connectors.files.formats.format import BatchFormat, FileFormat, RecordFormat
-from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState
+from penstock.connectors.files.source.enumerator import FileEnumerator, FileEnumeratorState, splits_of, wanted
 from penstock.connectors.files.source.listing import list_files
 from penstock.connectors.files.source.reader import FileSourceReader
-from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES
+from penstock.connectors.files.split import DEFAULT_SPLIT_BYTES, FileSplit
 
 if TYPE_CHECKING:
     from penstock.common.columns.record_columns import RecordColumns
@@ -131,6 +131,11 @@ class FileSource(Source[Record]):
             self._discovery_interval_ms,
             path_pattern=self._path_pattern,
         )
+
+    def _splits(self) -> list[FileSplit]:
+        """Return the splits of the files that there are now."""
+        files = wanted(list_files(self._paths), self._path_pattern)
+        return [split for file in files for split in splits_of(file, self._format, self._split_bytes)]
 
     def _enumerator(self, context: EnumeratorContext, state: FileEnumeratorState | None) -> FileEnumerator:
         return FileEnumerator(

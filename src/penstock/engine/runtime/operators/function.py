@@ -93,6 +93,12 @@ class UserFunction:
         return not self.is_plain and opener is not None and opener is not Function.open
 
     @property
+    def has_life_cycle(self) -> bool:
+        """Whether the user's class defines `open`, `close` or `initialize_state`, which a task calls."""
+        closer = None if self.is_plain else getattr(type(self.instance), "close", None)
+        return self.has_open or self.keeps_operator_state or closer not in (None, Function.close)
+
+    @property
     def keeps_operator_state(self) -> bool:
         """Whether it has `initialize_state`, which reads the state that its last `snapshot_state` has written."""
         return not self.is_plain and getattr(self.instance, "initialize_state", None) is not None

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
 from penstock.common.files.file_systems import file_system_of
-from penstock.hosts.spark.failures import cause_in
+from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.frame_session import users_session_of
+from penstock.hosts.spark.frames.part_frame import PartFrame
 from penstock.hosts.spark.frames.place import for_spark, new_folder
 from penstock.hosts.spark.internals.jvm import is_alive
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _INTERRUPTS = "spark.job.interruptOnCancel"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
+_BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_ROWS_OF_BATCH = "32768"
 _log = logging.getLogger(__name__)
 
 
@@ -39,7 +42,8 @@ class FrameCopy:
     """
 
     def __init__(self, frame: DataFrame, name: str, directory: str | None) -> None:
-        self._frame: DataFrame | None = frame
+        self.part: PartFrame | None = PartFrame(frame)
+        """The DataFrame, and its exact one; None in another process than the one that has made it."""
         self._name = name
         self._lock = threading.Lock()
         self._tag = f"penstock-frame-{uuid.uuid4().hex}"
@@ -51,7 +55,7 @@ class FrameCopy:
     @property
     def frame(self) -> DataFrame | None:
         """The DataFrame; None in another process than the one that has made it."""
-        return self._frame
+        return None if self.part is None else self.part.frame
 
     def make(self, caller: object) -> str:
         """Compute the frame at the first call, and return the folder with the files. Concurrent calls wait.
@@ -70,25 +74,29 @@ class FrameCopy:
 
     def cancel(self, caller: object) -> None:
         """Cancel the computation that this caller has started. A computation of another job's continues."""
-        frame = self._frame
+        frame = self.frame
         if frame is not None and self._writer is caller:
             with contextlib.suppress(Exception):
                 frame.sparkSession.sparkContext.cancelJobsWithTag(self._tag)
 
     def _write(self) -> None:
-        frame = usable(self._frame, self._name)
+        usable(self.frame, self._name)
+        part = self.part
+        assert part is not None
         _log.info("Spark writes the DataFrame '%s' to %s", self._name, self.path)
         try:
             # Overwrite files that a failed computation has left.
-            write_files(frame, self.path, self._tag, mode="overwrite")
+            part.computed(lambda frame: write_files(frame, self.path, self._tag, mode="overwrite"))
         except Exception as error:
+            if (failure := of_worker(error)) is not None:
+                raise failure from None
             raise SourceError(f"Spark cannot compute the DataFrame '{self._name}': {cause_in(str(error))}") from error
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_name": self._name, "path": self.path, "_is_made": self._is_made}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _frame=None, _lock=threading.Lock(), _writer=None, _tag="")
+        vars(self).update(state, part=None, _lock=threading.Lock(), _writer=None, _tag="")
 
 
 def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
@@ -103,7 +111,7 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
     try:
         context.setInterruptOnCancel(True)
         context.addJobTag(tag)
-        with exact_files(session), _adaptive(frame):
+        with exact_files(session), _for_columns(frame):
             frame.write.mode(mode).parquet(for_spark(path))
     finally:
         with contextlib.suppress(Exception):
@@ -112,18 +120,25 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
 
 
 @contextlib.contextmanager
-def _adaptive(frame: DataFrame) -> Iterator[None]:
-    """Let Spark adapt queries in the block, unless a user's session was started without: our jobs turn it off."""
+def _for_columns(frame: DataFrame) -> Iterator[None]:
+    """Let Spark run queries of columns in the block, not jobs, which set a session to what they need.
+
+    Queries are adaptive, unless a user's session was started without. Functions get batches as long as our own.
+    """
     session = frame.sparkSession
     is_ours = users_session_of(frame) is None
-    before = session.conf.get(_ADAPTIVE, "true") or "true"
-    session.conf.set(_ADAPTIVE, "true" if is_ours else session.sparkContext.getConf().get(_ADAPTIVE, "true"))
+    adaptive = "true" if is_ours else session.sparkContext.getConf().get(_ADAPTIVE, "true")
+    settings = {_ADAPTIVE: str(adaptive), _BATCH_ROWS: _ROWS_OF_BATCH}
+    before = {key: session.conf.get(key) for key in settings}
     try:
+        for key, value in settings.items():
+            session.conf.set(key, value)
         yield
     finally:
         # If the session has ended in between, the block raises an error for that.
         with contextlib.suppress(Exception):
-            session.conf.set(_ADAPTIVE, before)
+            for key, value in before.items():
+                session.conf.set(key, str(value))
 
 
 def usable(frame: DataFrame | None, name: str) -> DataFrame:

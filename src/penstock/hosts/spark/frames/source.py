@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from penstock.common.columns.record_columns import RecordColumns
+    from penstock.hosts.spark.frames.part_frame import PartFrame
 
 _PARTITION = re.compile(r"part-(\d+)-[^/]*$")
 
@@ -184,7 +185,15 @@ class DataFrameSource(Source[Row]):
         return of_columns
 
 
-class PartitionsSource(DataFrameSource):
+class PartSource(DataFrameSource):
+    """Read the DataFrame of a part of a program."""
+
+    def __init__(self, part: PartFrame, directory: str | None, name: str) -> None:
+        super().__init__(part.frame, directory, name)
+        self._copy.part = part
+
+
+class PartitionsSource(PartSource):
     """Read a DataFrame as its partitions: subtask i emits the rows of partition i in their order.
 
     For jobs without snapshots, with as many subtasks as the frame has partitions.

@@ -19,10 +19,11 @@ from penstock.common.types import Row, RowKind
 from penstock.connectors.files.formats.parquet_format import ParquetWriter, ParquetWriterFactory
 from penstock.connectors.files.sink import BucketAssigner, FileSink, OutputFileConfig
 from penstock.hosts.spark.driver import session as sessions
-from penstock.hosts.spark.failures import cause_in
+from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.column_types import schema_in_spark
 from penstock.hosts.spark.frames.exact_files import exact_files
 from penstock.hosts.spark.frames.frame_copy import write_files
+from penstock.hosts.spark.frames.part_frame import PartFrame
 from penstock.hosts.spark.frames.place import for_spark
 from penstock.hosts.spark.internals.jvm import is_alive
 
@@ -64,16 +65,19 @@ class WrittenFrame:
         assigner = BucketAssigner.base_path_bucket_assigner()
         self.sink: FileSink = builder.with_bucket_assigner(assigner).with_output_file_config(names).build()
 
-    def compute(self, frame: DataFrame, name: str | None) -> bool:
+    def compute(self, part: PartFrame, name: str | None) -> bool:
         """Write a DataFrame in place of the job, and return True; False if its columns have other types.
 
         Raises JobError if Spark cannot compute it.
         """
-        if frame.schema.simpleString() != self._schema.simpleString():
+        if part.frame.schema.simpleString() != self._schema.simpleString():
             return False
         try:
-            write_files(frame, self.path, f"penstock-frame-{uuid.uuid4().hex}", mode="append")
+            tag = f"penstock-frame-{uuid.uuid4().hex}"
+            part.computed(lambda frame: write_files(frame, self.path, tag, mode="append"))
         except Exception as error:
+            if (failure := of_worker(error)) is not None:
+                raise failure from None
             raise JobError(f"Spark cannot compute '{name or 'the DataFrame'}': {cause_in(str(error))}") from error
         return True
 
