@@ -12,9 +12,13 @@ from penstock.common.constants import MAX_TIMESTAMP
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.state.handles import Redistribution
+from penstock.engine.state.operator_state import NamedList
 
 END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
 END_OF_ITERATION = "on_iteration_terminated"
+TERMINATED = "(iteration) terminated"
+"""Name of the state that says that the listener was told of the end of the iteration."""
 
 
 def is_listener(function: object) -> bool:
@@ -42,6 +46,7 @@ class SuperstepListening(Operator):
     is_notified = False
     """Whether the listener was called, and the watermark waits for the next operators of the chain."""
     _last: UserFunction | None = None
+    _has_terminated = False
     _records_before = 0
     """How many records it has got in the supersteps that have ended."""
 
@@ -72,11 +77,21 @@ class SuperstepListening(Operator):
         )  # fmt: skip
         assert function is not None
         self._records_before = self.context.counters.records_in
-        if not hasattr(function.users_object, method):
+        known, self._has_terminated = self._has_terminated, timestamp == MAX_TIMESTAMP
+        # What it emits at the end was before the barrier of a snapshot that says so.
+        if known or not hasattr(function.users_object, method):
             return self.output.watermark(timestamp)
         self.pending_watermark = timestamp
         times = None if timestamp == MAX_TIMESTAMP else [timestamp]
         return self.call_listener(Rows([timestamp], times), function)
+
+    def lists(self) -> list[NamedList]:
+        told = [NamedList(TERMINATED, Redistribution.UNION, [True])] if self._has_terminated else []
+        return [*super().lists(), *told]
+
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        super().restore_lists([one for one in lists if one.name != TERMINATED])
+        self._has_terminated = any(one.name == TERMINATED for one in lists)
 
     def finish_notification(self, may_continue: bool) -> bool:
         """Emit the watermark, or pause until the operators behind have taken the results."""
