@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -222,3 +224,40 @@ def test_restored_entries_of_other_subtasks_are_found(monkeypatch: pytest.Monkey
         if {tuple(value) for values in simulation.results.values() for value in values} != expected():
             return
     raise AssertionError("no run found it")
+
+
+class Counting(ArrayStep):
+    """Counts the messages of each key, and sends them again a few times."""
+
+    def step(self, superstep: int, messages: Arrays) -> Arrays:
+        np.add.at(self.entries["count"], np.searchsorted(self.entries["key"], messages["key"]), 1)
+        return messages
+
+
+def chained(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program with entries from an iteration on arrays, and messages from outside, for another one."""
+    env = environment(parallelism)
+    keys = np.arange(20)
+    entries = env.from_collection([{"key": keys, "count": np.zeros(20, int)}])
+    first = iterate_arrays(entries, chunks(env, {"key": keys}, 2), Counting(), 6)
+    iterate_arrays(first, chunks(env, {"key": keys}, 3), Counting(), 2).flat_map(
+        lambda chunk: list(zip(chunk["key"].tolist(), chunk["count"].tolist(), strict=True))
+    ).print()
+    return env
+
+
+def test_messages_that_wait_for_another_iteration_are_in_its_checkpoints() -> None:
+    """They would be lost: checkpoints complete while the iteration that leads to this one runs."""
+    for seed in (2, 5):
+        circumstances = dataclasses.replace(
+            CALM,
+            checkpoint_interval_ms=3,
+            concurrent_max=3,
+            crash_at_steps=tuple(Random(seed).sample(range(200, 900), 2)),
+            crash_rate=0.3,
+        )
+        simulation = simulate(chained(1 + seed % 3), seed, circumstances)
+        with explained(simulation):
+            assert simulation.run() is JobStatus.FINISHED
+        values = {tuple(value) for values in simulation.results.values() for value in values}
+        assert values == {(key, 8) for key in range(20)}, seed

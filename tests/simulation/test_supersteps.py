@@ -374,6 +374,35 @@ def test_timers_in_processing_time_may_fire_at_the_end() -> None:
         assert {value for values in simulation.results.values() for value in values} == {*range(6)}
 
 
+class TellsTheEnd(ProcessFunction[Any, Any], IterationListener):
+    """Emits one record when the iteration has ended."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+    def on_iteration_terminated(self, context: Any) -> Any:
+        yield CHANGED, "ended"
+
+
+def test_a_restored_iteration_does_not_end_twice() -> None:
+    """What a listener emits at the end would be emitted again by a failure behind the end."""
+    for seed in range(3):
+        env = environment(2)
+        iteration = iterate(numbers(env), 2)
+        listened = iteration.process(TellsTheEnd())
+        iteration.close_with(listened.rebalance())
+        ends = listened.get_side_output(CHANGED).map(lambda end: (end, 1)).key_by(lambda end: end[0])
+        ends.reduce(lambda one, other: (one[0], one[1] + other[1])).print()
+        circumstances = Circumstances(
+            jump_rate=0.0, checkpoint_interval_ms=2, crash_rate=0.3, crash_at_steps=tuple(range(200, 800, 150))
+        )
+        simulation = simulate(env, seed, circumstances)
+        with explained(simulation):
+            assert simulation.run() is JobStatus.FINISHED, simulation.error
+        counts = [count for values in simulation.results.values() for _, count in values]
+        assert max(counts) == 2, f"seed {seed}: {counts}"
+
+
 class Named(str):
     """A name: equal to the plain text."""
 

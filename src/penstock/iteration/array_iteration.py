@@ -175,6 +175,7 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
         self._keys = {_ENTRIES: key, _STATIC: static_key}
         self._arrived: dict[str, list[Arrays]] = {_ENTRIES: [], _STATIC: []}
         self._messages: list[Arrays] = []
+        self._restored: list[tuple[str, Arrays]] = []
 
     def open(self, runtime_context: RuntimeContext) -> None:
         self._step.open(runtime_context)
@@ -182,6 +183,9 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
         self._subtasks = runtime_context.get_number_of_parallel_subtasks()
         self._step.entries, self._step.static = {}, {}
         self._arrived = {kind: [chunk for one, chunk in self._restored if one == kind] for kind in self._keys}
+        key = self._keys[_ENTRIES]
+        messages = [self._of_this_subtask(chunk, key) for kind, chunk in self._restored if kind == _MESSAGES]
+        self._messages = [chunk for chunk in messages if len(chunk[key])]
         self._restored = []
         if any(self._arrived.values()):
             self._complete(self._of_this_subtask)
@@ -196,9 +200,9 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
     def snapshot_state(self, context: Any) -> None:
         step = self._step
         complete = [(kind, chunk) for kind in self._keys for chunk in self._by_group(kind, getattr(step, kind))]
-        # While another iteration leads to this one, its data may arrive before superstep 0 ends.
+        # While another iteration leads to this one, superstep 0 may have got something before it ends.
         arrived = [(kind, chunk) for kind, chunks in self._arrived.items() for chunk in chunks]
-        self._state.update([*complete, *arrived])
+        self._state.update([*complete, *arrived, *((_MESSAGES, chunk) for chunk in self._messages)])
 
     def process_element1(self, value: Any, ctx: Any) -> None:
         self._messages.append(value[2])

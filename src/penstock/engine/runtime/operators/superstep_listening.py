@@ -17,7 +17,7 @@ from penstock.engine.state.operator_state import NamedList
 
 END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
 END_OF_ITERATION = "on_iteration_terminated"
-ENDED = "(iteration) ended"
+TERMINATED = "(iteration) terminated"
 """Name of the state that says that the listener was told of the end of the iteration."""
 
 
@@ -46,18 +46,9 @@ class SuperstepListening(Operator):
     is_notified = False
     """Whether the listener was called, and the watermark waits for the next operators of the chain."""
     _last: UserFunction | None = None
+    _has_terminated = False
     _records_before = 0
     """How many records it has got in the supersteps that have ended."""
-    _was_told = False
-    """Whether the listener was told that the iteration has ended, before a snapshot that was restored, or since."""
-
-    def lists(self) -> list[NamedList]:
-        told = [NamedList(ENDED, Redistribution.UNION, [True])] if self._was_told else []
-        return [*super().lists(), *told]
-
-    def restore_lists(self, lists: list[NamedList]) -> None:
-        super().restore_lists([one for one in lists if one.name != ENDED])
-        self._was_told = any(one.name == ENDED and one.items for one in lists)
 
     def find_listener(self, function: UserFunction) -> None:
         """Find out whether `function` listens."""
@@ -86,12 +77,21 @@ class SuperstepListening(Operator):
         )  # fmt: skip
         assert function is not None
         self._records_before = self.context.counters.records_in
-        if self._was_told or not hasattr(function.users_object, method):
+        known, self._has_terminated = self._has_terminated, timestamp == MAX_TIMESTAMP
+        # What it emits at the end was before the barrier of a snapshot that says so.
+        if known or not hasattr(function.users_object, method):
             return self.output.watermark(timestamp)
-        self._was_told = timestamp == MAX_TIMESTAMP
         self.pending_watermark = timestamp
         times = None if timestamp == MAX_TIMESTAMP else [timestamp]
         return self.call_listener(Rows([timestamp], times), function)
+
+    def lists(self) -> list[NamedList]:
+        told = [NamedList(TERMINATED, Redistribution.UNION, [True])] if self._has_terminated else []
+        return [*super().lists(), *told]
+
+    def restore_lists(self, lists: list[NamedList]) -> None:
+        super().restore_lists([one for one in lists if one.name != TERMINATED])
+        self._has_terminated = any(one.name == TERMINATED for one in lists)
 
     def finish_notification(self, may_continue: bool) -> bool:
         """Emit the watermark, or pause until the operators behind have taken the results."""
