@@ -16,7 +16,7 @@ from penstock.common.errors import JobError
 from penstock.connectors.base.data_generator import DataGeneratorSource
 
 pytestmark = pytest.mark.spark
-NUMBERS = 4_000
+NUMBERS = 40_000
 PATIENCE_S = 60
 SETTINGS = {
     "execution.checkpointing.interval": "200 ms",

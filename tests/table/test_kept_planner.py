@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -151,7 +152,11 @@ def test_a_wrong_token_ends_it(program: Programs, environ: dict[str, str]) -> No
 def test_it_has_nothing_of_its_first_program(program: Programs, environ: dict[str, str]) -> None:
     """Secrets in the environment of a program would stay for minutes after its end."""
     kept = program()
-    variables = Path(f"/proc/{kept.pid}/environ").read_bytes()
+    file = Path(f"/proc/{kept.pid}/environ")
+    # Between the start of a program and what the kernel tells of its memory the file is empty.
+    while not file.read_bytes():
+        time.sleep(0.01)
+    variables = file.read_bytes()
     assert b"HOME=" in variables
     assert b"hunter2" not in variables
     assert Path(f"/proc/{kept.pid}/cwd").resolve() == directory_of(environ).resolve()

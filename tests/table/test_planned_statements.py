@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from datetime import date, datetime
 from decimal import Decimal
@@ -655,12 +657,30 @@ def test_a_planner_that_is_killed(process: PlannerProcess) -> None:
     """A program would have to create its tables again, since another process does not know them."""
     planner = Planner(process=process)
     planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any')")
+    kill(process)
+    assert names(plan(planner, "SELECT a + 1 FROM t")) == "Calc"
+
+
+def test_a_planner_that_is_killed_as_it_plans(process: PlannerProcess) -> None:
+    """A program would wait for the answer until the time-out."""
+    planner = Planner(process=process)
+    planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any')")
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGSTOP)
+    killed = threading.Timer(0.2, os.kill, (process.pid, signal.SIGKILL))
+    killed.start()
+    with pytest.raises(PlannerError, match="has ended"):
+        planner.execute("SELECT a FROM t")
+    killed.join()
+    assert names(plan(planner, "SELECT a + 1 FROM t")) == "Calc"
+
+
+def kill(process: PlannerProcess) -> None:
+    """Kill the process between two requests, and wait until it has ended."""
     assert process.pid is not None
     os.kill(process.pid, signal.SIGKILL)
-    with pytest.raises(PlannerError, match="has ended"):
-        while True:  # until the kill has arrived
-            planner.execute("SELECT a FROM t")
-    assert names(plan(planner, "SELECT a + 1 FROM t")) == "Calc"
+    while process.pid is not None:
+        time.sleep(0.01)
 
 
 @pytest.mark.thorough
