@@ -39,6 +39,7 @@ from penstock.table.planner.planner import Planner
 from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import AFTER, launch
 from penstock.table.planner.refusals import sql_error
+from penstock.table.planner.running_planner import ChildPlanner
 
 TABLES = (
     """CREATE TABLE events (
@@ -649,15 +650,23 @@ def test_several_statements_are_one_job(planner: Planner) -> None:
     assert sum(isinstance(node, TableSourceScan) for node in found.nodes.values()) == 1
 
 
-def test_a_planner_that_is_killed(process: PlannerProcess) -> None:
+def test_a_planner_that_is_killed(process: PlannerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program would have to create its tables again, since another process does not know them."""
     planner = Planner(process=process)
     planner.execute("CREATE TABLE t (a BIGINT) WITH ('connector' = 'any')")
-    assert process.pid is not None
-    os.kill(process.pid, signal.SIGKILL)
-    with pytest.raises(PlannerError, match="has ended"):
-        while True:  # until the kill has arrived
-            planner.execute("SELECT a FROM t")
+    pid = process.pid
+    assert pid is not None
+    # It gets the statement and does not answer: killed before, it would be started anew, and nothing would fail.
+    os.kill(pid, signal.SIGSTOP)
+    receive = ChildPlanner.receive
+
+    def killed(running: ChildPlanner, until_s: float) -> bytes:
+        os.kill(pid, signal.SIGKILL)
+        return receive(running, until_s)
+
+    with monkeypatch.context() as patch, pytest.raises(PlannerError, match="has ended"):
+        patch.setattr(ChildPlanner, "receive", killed)
+        planner.execute("SELECT a FROM t")
     assert names(plan(planner, "SELECT a + 1 FROM t")) == "Calc"
 
 
