@@ -39,6 +39,8 @@ STARTING_PROGRAMS = tuple(f"tests/spark/test_{name}.py" for name in ("refusals",
 both lanes end together: the longer one decides how long a run takes."""
 ON_KAFKA = "tests/connectors/test_kafka"
 """What files with one broker begin with, one after the other: its start, and what it compiles, cost 15 s of CPU."""
+SQL_PROGRAMS = "tests/simulation/test_sql_"
+"""What files with the same programs of SQL begin with: to plan them, and run them without faults, takes a minute."""
 LONG_FILES_FIRST = [*LANES, "simulation"]
 """Processes that share the tests begin with these folders, so that they end together."""
 GARBAGE_OBJECTS = 50_000
@@ -127,6 +129,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
         def _split_scope(self, nodeid: str) -> str:
             if nodeid.startswith(ON_KAFKA):
                 return "broker"
+            if nodeid.startswith(SQL_PROGRAMS):
+                return "sql"
             if nodeid.startswith(STARTING_PROGRAMS):
                 return "programs"
             return LANES.get(_folder(nodeid)) or super()._split_scope(nodeid)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from tests.connectors.driven import prepared, until
 from tests.connectors.kafka_topics import Topics, sink_of, texts
+from tests.first_cases import first_of
 
 from penstock.connectors.kafka.cluster import KafkaCluster, MissingTopicError
 from penstock.connectors.kafka.protocol.transactions import TransactionClient
@@ -126,7 +127,8 @@ def test_transactions_are_found_though_the_first_broker_is_stopped(topics: Topic
     assert topics.values(topic) == texts(1)
 
 
-def test_transactions_are_found_while_their_coordinator_starts() -> None:
+@pytest.mark.parametrize("starts", first_of(1, [1, 5]))
+def test_transactions_are_found_while_their_coordinator_starts(starts: int) -> None:
     """It answers for a third of a second that there are none, before it reads them: a job that had waited for it left
     those of its former attempt open, and readers waited for `transaction.timeout.ms`."""
     with KafkaBroker() as broker:
@@ -135,7 +137,7 @@ def test_transactions_are_found_while_their_coordinator_starts() -> None:
         writer = sink_of(topics, topic).build().create_writer(SimpleSinkContext(job_id=topic))
         writer.write_chunk(texts(1), None)
         ((one,), _) = prepared(writer)
-        for _ in range(3):
+        for _ in range(starts):
             broker.stop()
             client = TransactionClient({"bootstrap.servers": topics.bootstrap})
             with ThreadPoolExecutor(1) as waits:

@@ -20,6 +20,7 @@ from tests.connectors.external_state import (
     states,
 )
 from tests.connectors.redis_keys import Keys
+from tests.first_cases import first_of
 
 from penstock.common.errors import CheckpointError
 from penstock.connectors.redis.server import RedisConnection, RedisError
@@ -42,7 +43,7 @@ def log_bytes(files: list[KeyedFile]) -> int:
     return sum(file.bytes for file in store_files_of(files))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_of(3, range(6)))
 def test_it_is_the_state_of_a_heap(job: Job, seed: int) -> None:
     """Any sequence of accesses, checkpoints that fail or complete, and restarts gives what memory would give."""
     check_like_a_heap(job, seed)

@@ -26,6 +26,18 @@ ROOT = Path(__file__).parents[2]
 STREAMING, BATCH = RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH
 MODES = {"pipelined": STREAMING, "batched": BATCH}
 in_both_modes = pytest.mark.parametrize("mode", MODES.values(), ids=MODES.keys())
+
+
+def in_one_mode(mode: RuntimeExecutionMode) -> pytest.MarkDecorator:
+    """Return the mark of a program that simulated jobs run in both modes: on Spark it runs in this one.
+
+    The other one is in the soak. Of the programs of a file, every second one is batched.
+    """
+    both = [pytest.param(one, id=name, marks=[] if one is mode else [pytest.mark.soak]) for name, one in MODES.items()]
+    return pytest.mark.parametrize("mode", both)
+
+
+pipelined, batched = in_one_mode(STREAMING), in_one_mode(BATCH)
 END_SECONDS = 30
 """A generous upper bound for what is to end at once."""
 

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import (
-    collect,
-    environment,
-    failure_of,
-    in_both_modes,
-    no_worker_left,
-    wait_until_running,
-)
+from tests.spark.jobs import batched, collect, environment, failure_of, no_worker_left, pipelined, wait_until_running
 
 from penstock.common import Time, WatermarkStrategy
 from penstock.common.errors import JobCancelledError
@@ -44,7 +37,7 @@ class Doubled(AsyncFunction):
         return [(value * 2, self.most)]
 
 
-@in_both_modes
+@pipelined
 def test_results_in_order(mode: RuntimeExecutionMode) -> None:
     """Results would be lost, doubled or out of order, or calls made one after the other."""
     env = environment(mode, parallelism=1)
@@ -76,7 +69,7 @@ class Unreliable(AsyncFunction):
         return [value]
 
 
-@in_both_modes
+@batched
 def test_retries(mode: RuntimeExecutionMode) -> None:
     """One answer that fails would fail the job."""
     env = environment(mode, parallelism=2)
@@ -87,7 +80,7 @@ def test_retries(mode: RuntimeExecutionMode) -> None:
     assert sorted(collect(stream)) == NUMBERS
 
 
-@in_both_modes
+@pipelined
 def test_an_error(mode: RuntimeExecutionMode) -> None:
     """The user would not learn which record failed, and where."""
     env = environment(mode, parallelism=2)
@@ -136,7 +129,7 @@ class Never(AsyncFunction):
         return []
 
 
-@in_both_modes
+@batched
 def test_a_time_limit_while_all_calls_hang(mode: RuntimeExecutionMode) -> None:
     """A job that waits for a service which never answers would wait for ever."""
     env = environment(mode, parallelism=1)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.first_cases import first_of
 from tests.spark.jobs import BATCH, collect, environment, failure_of, wait_until
 
 from penstock.common import Configuration, Types, WatermarkStrategy
@@ -61,8 +62,10 @@ class Journey(KeyedProcessFunction[int, int, tuple[Any, ...]]):
         yield ctx.get_current_key(), ctx.time_domain().name, timestamp, tuple(self.notes.get())
 
 
-@pytest.mark.parametrize("memory", ["10 kb", "128 mb"])
-@pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+@pytest.mark.parametrize(
+    ("memory", "backend"),
+    first_of(2, [("10 kb", "hashmap"), ("128 mb", "rocksdb"), ("10 kb", "rocksdb"), ("128 mb", "hashmap")]),
+)
 def test_one_key_after_the_other_by_time(memory: str, backend: str) -> None:
     """Functions that rely on Flink's order in BATCH would give wrong results, with more data than memory too."""
     env = environment(BATCH, settings={"execution.sorted-inputs.memory": memory, "state.backend.type": backend})

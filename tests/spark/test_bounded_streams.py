@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, collect, environment, failure_of, in_both_modes
+from tests.spark.jobs import BATCH, batched, collect, environment, failure_of, pipelined
 
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
@@ -24,7 +24,7 @@ def numbers(env: StreamExecutionEnvironment, count: int = COUNT) -> Any:
     return env.from_source(NumberSequenceSource(0, count - 1), WatermarkStrategy.no_watermarks(), "numbers")
 
 
-@in_both_modes
+@pipelined
 def test_sorted_ranges_are_sorted_as_a_whole(mode: RuntimeExecutionMode) -> None:
     """A sort of more than fits into memory would lose records, or ranges would overlap."""
     env = environment(mode, settings=LITTLE)
@@ -42,7 +42,7 @@ def listed(values: Any) -> Iterator[list[int]]:
     yield list(values)
 
 
-@in_both_modes
+@batched
 def test_numbers_sample_pairs_and_first_records(mode: RuntimeExecutionMode) -> None:
     """Subtasks would give the same index twice, or a pair or a record would be missing."""
     env = environment(mode, settings=LITTLE)
@@ -69,7 +69,7 @@ def test_numbers_sample_pairs_and_first_records(mode: RuntimeExecutionMode) -> N
     assert sorted(of["of key"]) == [(0,), (0,), (1,), (1,), (2,), (2,)]
 
 
-@in_both_modes
+@pipelined
 def test_joins_of_whole_streams(mode: RuntimeExecutionMode) -> None:
     """A join of bounded streams would need windows, and would lose records without a partner."""
     env = environment(mode, settings=LITTLE)

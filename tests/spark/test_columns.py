@@ -13,6 +13,7 @@ import numpy
 import pyarrow
 import pytest
 from pyarrow import parquet
+from tests.first_cases import first_of
 from tests.spark.jobs import STREAMING, SlowUntil, environment, lines_to, wait_until
 from tests.spark.test_lost_workers import visible
 from tests.unit.users_aggregates import Spread, WeightedMean
@@ -30,7 +31,14 @@ pytestmark = pytest.mark.spark
 READING = Types.ROW_NAMED(["key", "at", "n", "unread"], [Types.LONG(), Types.LONG(), Types.LONG(), Types.STRING()])
 TOTALS = Types.ROW_NAMED(["key", "start", "n", "total"], [Types.LONG()] * 4)
 AGGREGATES = {"start": "window_start", "n": "count", "total": ("n", "sum")}
+MODES = [*RuntimeExecutionMode]
 IN_ORDER = WatermarkStrategy.for_bounded_out_of_orderness(Time.milliseconds(50)).with_timestamp_assigner("at")
+
+
+def in_turn(one: Any, other: Any) -> list[Any]:
+    """Return parameters of a test: each mode with one of two values, in turn; the other pairs are in the soak."""
+    pairs = [((one, other)[(place + turn) % 2], mode) for turn in (0, 1) for place, mode in enumerate(MODES)]
+    return first_of(len(MODES), pairs)
 
 
 def windowed(stream: Any) -> Any:
@@ -38,8 +46,7 @@ def windowed(stream: Any) -> Any:
     return stream.key_by("key").window(TumblingEventTimeWindows.of(Time.seconds(1))).aggregate(AGGREGATES)
 
 
-@pytest.mark.parametrize("mode", RuntimeExecutionMode)
-@pytest.mark.parametrize("locally", ["true", "false"])
+@pytest.mark.parametrize(("locally", "mode"), in_turn("true", "false"))
 def test_from_files_to_files(tmp_path: Path, mode: RuntimeExecutionMode, locally: str) -> None:
     """A program on columns would lose or double rows of files, or give other results in one of the modes."""
     random, count = numpy.random.default_rng(1), 60_000
@@ -94,8 +101,7 @@ def test_running_aggregates(tmp_path: Path, mode: RuntimeExecutionMode) -> None:
         )
 
 
-@pytest.mark.parametrize("mode", RuntimeExecutionMode)
-@pytest.mark.parametrize("on_columns", [False, True])
+@pytest.mark.parametrize(("on_columns", "mode"), in_turn(True, False))
 def test_aggregates_of_users(mode: RuntimeExecutionMode, on_columns: bool) -> None:
     """A class of the program would not reach the workers, or lose its accumulators at the exchange."""
     env = environment(mode, 2, {"execution.checkpointing.interval": "100 ms"})
@@ -158,10 +164,13 @@ def read_json(path: Path) -> list[Line]:
     return [Line(**json.loads(line)) for line in path.read_text().split("\n")[:-1]]
 
 
-@pytest.mark.parametrize("mode", RuntimeExecutionMode)
-@pytest.mark.parametrize(("files", "read"), [(csv_files, read_csv), (json_files, read_json)], ids=["csv", "json"])
-def test_from_lines_to_lines(tmp_path: Path, mode: RuntimeExecutionMode, files: Any, read: Any) -> None:
+FORMATS = {"csv": (csv_files, read_csv), "json": (json_files, read_json)}
+
+
+@pytest.mark.parametrize(("name", "mode"), in_turn(*FORMATS))
+def test_from_lines_to_lines(tmp_path: Path, mode: RuntimeExecutionMode, name: str) -> None:
     """A program on columns would lose or double lines of files, or change a text that needs quotes."""
+    files, read = FORMATS[name]
     source, kind, sink = files(tmp_path)
     env = environment(mode, 2, {"execution.checkpointing.interval": "300 ms"})
     lines = env.from_source(source, WatermarkStrategy.no_watermarks(), "lines").as_columns(kind)
@@ -172,8 +181,7 @@ def test_from_lines_to_lines(tmp_path: Path, mode: RuntimeExecutionMode, files: 
     assert sorted(found, key=lambda line: line.key) == [line for line in LINES if line.key % 10 != 3]
 
 
-@pytest.mark.parametrize("mode", RuntimeExecutionMode)
-@pytest.mark.parametrize("automatic", ["true", "false"])
+@pytest.mark.parametrize(("automatic", "mode"), in_turn("true", "false"))
 def test_windows_of_declared_rows(mode: RuntimeExecutionMode, automatic: str) -> None:
     """A program on rows would give other results since windows choose columns, or where a value has another type."""
     env = environment(mode, 2, {"execution.checkpointing.interval": "300 ms", "penstock.columns.automatic": automatic})
@@ -213,7 +221,8 @@ FORMS = {"columns": (True, "true"), "chosen": (False, "true"), "rows": (False, "
 
 
 @pytest.mark.parametrize(
-    ("first", "then"), [("columns", "rows"), ("rows", "columns"), ("chosen", "rows"), ("rows", "chosen")]
+    ("first", "then"),
+    first_of(2, [("columns", "rows"), ("rows", "chosen"), ("rows", "columns"), ("chosen", "rows")]),
 )
 def test_rows_and_columns_share_a_savepoint(tmp_path: Path, first: str, then: str) -> None:
     """To move a job to columns, or back, would lose its windows, or put a key into two subtasks."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, collect, environment, failure_of, in_both_modes
+from tests.first_cases import first_of
+from tests.spark.jobs import BATCH, STREAMING, batched, collect, environment, failure_of, pipelined
 
 from penstock.common import Duration, Time, Types, WatermarkStrategy
 from penstock.common.constants import MAX_TIMESTAMP
@@ -57,8 +58,9 @@ class Joined(KeyedCoProcessFunction):
                 yield UNKNOWN, (ctx.get_current_key(), order)
 
 
-@in_both_modes
-@pytest.mark.parametrize("key_first", [True, False], ids=["key_by before", "key_by after"])
+@pytest.mark.parametrize(
+    ("mode", "key_first"), first_of(2, [(STREAMING, True), (BATCH, False), (STREAMING, False), (BATCH, True)])
+)
 def test_two_streams_with_keys_share_state(mode: RuntimeExecutionMode, key_first: bool) -> None:
     """Records of two streams with one key would not meet; one bad record, kept by `on_error`, would end the job."""
     env = environment(mode)
@@ -105,7 +107,7 @@ class Passed(CoProcessFunction):
         yield UNKNOWN, value
 
 
-@in_both_modes
+@batched
 def test_streams_without_keys(mode: RuntimeExecutionMode) -> None:
     """Two streams of different types could be read only as one of unions."""
     env = environment(mode)
@@ -161,7 +163,7 @@ class Named(BroadcastProcessFunction):
         yield "broadcast", value
 
 
-@in_both_modes
+@pipelined
 def test_broadcast_state_with_keys(mode: RuntimeExecutionMode) -> None:
     """Some subtasks would lack some rules; in batched mode records would be judged before the rules have come."""
     env = environment(mode, parallelism=3)
@@ -192,7 +194,7 @@ class Wrong(KeyedCoProcessFunction):
         raise ValueError(f"no {value}")
 
 
-@in_both_modes
+@batched
 def test_a_failure_names_the_input(mode: RuntimeExecutionMode) -> None:
     """A user would not know in which of the two streams the failing record is."""
     env = environment(mode)
@@ -204,7 +206,7 @@ def test_a_failure_names_the_input(mode: RuntimeExecutionMode) -> None:
     assert "ValueError: no x" in message
 
 
-@in_both_modes
+@pipelined
 def test_interval_join(mode: RuntimeExecutionMode) -> None:
     """Pairs would be missing, or found twice, between subtasks, or between the modes."""
     env = environment(mode, parallelism=3)
@@ -227,7 +229,7 @@ def test_interval_join(mode: RuntimeExecutionMode) -> None:
     )
 
 
-@in_both_modes
+@batched
 def test_window_join_and_co_group(mode: RuntimeExecutionMode) -> None:
     """Pairs would be missing, or outer joins would leave out what is alone, in one of the modes."""
     env = environment(mode, parallelism=2)

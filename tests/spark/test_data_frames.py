@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, in_both_modes, wait_until
+from tests.first_cases import first_of
+from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, in_both_modes, pipelined, wait_until
 from tests.spark.test_lost_workers import killed, killing
 from tests.spark.test_recovery import Slowly
 from tests.spark.test_recovery import settings as recovering
@@ -33,7 +34,7 @@ from penstock.testing.conformance.source import check_source, read_all
 
 pytestmark = pytest.mark.spark
 NONE = WatermarkStrategy.no_watermarks()
-BACKENDS = pytest.mark.parametrize("backend", ["hashmap", "rocksdb"])
+BACKENDS = pytest.mark.parametrize("backend", first_of(1, ["rocksdb", "hashmap"]))
 EVERY_TYPE = """
     SELECT true AS yes, 1Y AS byte, 2S AS short, 3 AS `int`, 4L AS long, 1.5f AS float, 2.5D AS double,
         12345678901234567890.12 AS `decimal`, 'ä' AS text, X'00ff' AS bytes, DATE'1400-01-01' AS day,
@@ -204,7 +205,7 @@ def table(path: Path, row_type: Any, *partitions: str) -> FileSink:
     return builder.with_bucket_assigner(BucketAssigner.partition_bucket_assigner(*partitions)).build()
 
 
-@in_both_modes
+@pipelined
 def test_streams_of_any_type_as_frames(mode: RuntimeExecutionMode, spark: Any, tmp_path: Path) -> None:
     """A stream that Spark SQL is to go on with would have to be collected, or its types lost on the way."""
     env = environment(mode, 2)

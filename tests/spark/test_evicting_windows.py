@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.spark.jobs import collect, environment, in_both_modes
+from tests.spark.jobs import batched, collect, environment, pipelined
 
 from penstock.common import Time, WatermarkStrategy
 from penstock.datastream import RuntimeExecutionMode
@@ -20,7 +20,7 @@ from penstock.datastream.window import (
 pytestmark = pytest.mark.spark
 
 
-@in_both_modes
+@pipelined
 def test_a_trigger_of_a_thousand_and_an_evictor_of_a_hundred(mode: RuntimeExecutionMode) -> None:
     """The sums of the last hundred records, a thousand records apart, would be of others, or of all."""
     env = environment(mode)
@@ -34,7 +34,7 @@ def test_a_trigger_of_a_thousand_and_an_evictor_of_a_hundred(mode: RuntimeExecut
     assert sorted(sums) == sorted(expected)
 
 
-@in_both_modes
+@batched
 def test_the_last_seconds_of_each_minute(mode: RuntimeExecutionMode) -> None:
     """The two modes would disagree about what is in a window."""
     env = environment(mode)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.first_cases import first_of
 from tests.spark.jobs import STREAMING, environment, no_worker_left, wait_until, wait_until_running
 from tests.spark.test_lost_workers import visible
 from tests.spark.test_recovery import FailsOnce, Slowly, settings
@@ -57,7 +58,7 @@ def opened(tmp_path: Path, name: str) -> list[int]:
     return sorted(int(path.name.split("-")[-1]) for path in (tmp_path / "opened").glob(f"{name}-*"))
 
 
-@pytest.mark.parametrize("strategy", ["region", "full"])
+@pytest.mark.parametrize("strategy", first_of(1, ["region", "full"]))
 def test_a_pipeline_that_fails_is_restarted_without_the_other(tmp_path: Path, strategy: str) -> None:
     """One broken pipeline would set back all others of its job; or their output would be lost or doubled by it."""
     client = pipelines(tmp_path, {**settings(tmp_path), "jobmanager.execution.failover-strategy": strategy})

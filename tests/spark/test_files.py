@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.jobs import STREAMING, collect, environment, in_both_modes, no_worker_left
+from tests.first_cases import first_of
+from tests.spark.jobs import STREAMING, batched, collect, environment, in_both_modes, no_worker_left, pipelined
 from tests.spark.test_lost_workers import visible
 
 from penstock.common import Configuration, Encoder, JobStatus, WatermarkStrategy
@@ -85,7 +86,7 @@ def test_from_files_to_files(mode: RuntimeExecutionMode, tmp_path: Path) -> None
     assert not left, "nothing unfinished is left"
 
 
-@in_both_modes
+@pipelined
 def test_to_parquet(mode: RuntimeExecutionMode, tmp_path: Path) -> None:
     """The next job would meet files without a footer, or miss the rows that were still in memory."""
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
@@ -148,7 +149,7 @@ def test_watching_a_directory(tmp_path: Path) -> None:
     no_worker_left()
 
 
-@in_both_modes
+@batched
 def test_data_generator_at_a_rate(mode: RuntimeExecutionMode) -> None:
     """A generator that was to spare a database asks it as fast as it can."""
     env = environment(mode, 2)
@@ -161,7 +162,7 @@ def test_data_generator_at_a_rate(mode: RuntimeExecutionMode) -> None:
     assert max(times) - min(times) > 0.5
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy"])
+@pytest.mark.parametrize("compression", first_of(1, ["snappy", "gzip"]))
 def test_compressed_lines_of_spark_and_for_spark(compression: str, tmp_path: Path) -> None:
     """Only penstock could read its compressed files, and not those of others: Hadoop's snappy is not snappy's own."""
     env = environment(STREAMING, 2, {"execution.checkpointing.interval": "50 ms"})

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from tests.connectors.kafka_topics import skip_without_broker
+from tests.first_cases import first_of
 from tests.spark.jobs import workers
 from tests.spark.kafka_counts import CountingColumnsJob, CountingJob
 
@@ -77,7 +78,7 @@ def stop_a_worker(_: KafkaBroker, random: Random) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("kind", [CountingJob, CountingColumnsJob])
+@pytest.mark.parametrize("kind", first_of(1, [CountingJob, CountingColumnsJob]))
 def test_the_broker_is_killed_under_a_job(broker: KafkaBroker, kind: type[CountingJob]) -> None:
     """What was between two checkpoints would be lost, or be there twice, when a broker has failed."""
     job = kind(broker.bootstrap)

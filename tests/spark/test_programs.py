@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, STREAMING, Subtask, collect, environment, in_both_modes
+from tests.spark.jobs import BATCH, STREAMING, Subtask, batched, collect, environment, in_both_modes, pipelined
 
 from penstock.common import WatermarkStrategy
 from penstock.connectors.base.number_sequence import NumberSequenceSource
@@ -45,7 +45,7 @@ def test_word_count(mode: RuntimeExecutionMode) -> None:
         assert sorted(counts) == sorted((word, n + 1) for word in WORDS for n in range(WORDS[word]))
 
 
-@in_both_modes
+@pipelined
 def test_rolling_aggregations(mode: RuntimeExecutionMode) -> None:
     """Sums, minima and maxima disagree between the modes, or lose a field."""
     env = environment(mode)
@@ -116,7 +116,7 @@ class Minutes(KeyedProcessFunction[str, tuple[str, int, int], Any]):
             yield key, "end", (self.count.value(), sorted(self.times.get()), self.least.get(), self.total.get())
 
 
-@in_both_modes
+@batched
 def test_state_and_timers(mode: RuntimeExecutionMode) -> None:
     """A keyed job gives other results in batched mode than while it streams."""
     events = [(key, t * 7_000, t) for t in range(60) for key in ("ann", "bob", "cy")]
@@ -149,7 +149,7 @@ class Sort(ProcessFunction[int, Any]):
         yield value
 
 
-@in_both_modes
+@pipelined
 def test_union_and_side_outputs(mode: RuntimeExecutionMode) -> None:
     """Records get lost, or are there twice, where streams part and meet."""
     even, third = OutputTag("even"), OutputTag("third")
@@ -169,7 +169,7 @@ def test_union_and_side_outputs(mode: RuntimeExecutionMode) -> None:
     assert Counter(out) == Counter(expected)
 
 
-@in_both_modes
+@batched
 def test_partitioners(mode: RuntimeExecutionMode) -> None:
     """Records go to other subtasks than the program says."""
     env = environment(mode, 3)
@@ -208,7 +208,7 @@ def test_partitioners(mode: RuntimeExecutionMode) -> None:
     assert all(v[1] == subtask for subtask, values in came["forward"].items() for v in values)
 
 
-@in_both_modes
+@pipelined
 def test_different_parallelisms(mode: RuntimeExecutionMode) -> None:
     """A program that says how wide each operator is loses records at the seams, or their order."""
     env = environment(mode, 1)
@@ -223,7 +223,7 @@ def test_different_parallelisms(mode: RuntimeExecutionMode) -> None:
         assert of_key == sorted(of_key), f"the records of key {key} are out of order"
 
 
-@in_both_modes
+@batched
 def test_fork_and_rejoin(mode: RuntimeExecutionMode) -> None:
     """A diamond with arms of different length loses what skips a level."""
     env = environment(mode)
@@ -241,7 +241,7 @@ def test_fork_and_rejoin(mode: RuntimeExecutionMode) -> None:
     assert [v for name, v in out if name == "count"][-1] == 3_000
 
 
-@in_both_modes
+@pipelined
 def test_twelve_operators_two_sources_three_sinks(
     mode: RuntimeExecutionMode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -303,7 +303,7 @@ def test_automatic_mode_looks_at_the_sources() -> None:
     assert collect(ones.key_by(lambda v: v).reduce(lambda a, b: a + b)) == [50]
 
 
-@in_both_modes
+@batched
 def test_an_exploding_flat_map(mode: RuntimeExecutionMode) -> None:
     """One record that becomes a million must arrive as a million."""
     env = environment(mode)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.spark.jobs import collect, environment, in_both_modes
+from tests.spark.jobs import batched, collect, environment, in_both_modes, pipelined
 
 from penstock.common import Row, Types
 from penstock.datastream import KeySelector, OutputTag, ReduceFunction, RuntimeExecutionMode
@@ -38,7 +38,7 @@ class Counted(ReduceFunction):
         return Row(value2.id, f"{self.calls.value()} calls")
 
 
-@in_both_modes
+@pipelined
 def test_rows_selectors_and_state(mode: RuntimeExecutionMode) -> None:
     """A PyFlink program would have to be changed, or would fail after hours in a worker."""
     env = environment(mode).set_parallelism(2)
@@ -51,7 +51,7 @@ def test_rows_selectors_and_state(mode: RuntimeExecutionMode) -> None:
     assert len(results) == (2 if mode is RuntimeExecutionMode.BATCH else 10)
 
 
-@in_both_modes
+@batched
 def test_tags_of_flat_map_and_types_of_outputs(mode: RuntimeExecutionMode) -> None:
     """Tags would be values of the main stream, and rows would have no names."""
     env = environment(mode).set_parallelism(2)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.spark.jobs import BATCH, ROOT, STREAMING, collect, environment, in_both_modes
+from tests.spark.jobs import BATCH, ROOT, STREAMING, batched, collect, environment, pipelined
 
 from penstock.common import Duration, Time, WatermarkStrategy
 from penstock.common.watermark_strategy import WatermarkGenerator
@@ -163,7 +163,7 @@ class PerUser(KeyedProcessFunction[str, Any, Any]):
         yield "user", ctx.get_current_key(), self.edits.value()
 
 
-@in_both_modes
+@pipelined
 def test_a_day_of_edits(mode: RuntimeExecutionMode) -> None:
     """Sums over a day that everybody can check."""
     env = environment(mode, 2)
@@ -184,7 +184,7 @@ def test_a_day_of_edits(mode: RuntimeExecutionMode) -> None:
     assert {user: per_user[user] for user in most} == most
 
 
-@in_both_modes
+@batched
 def test_channels_and_robots(mode: RuntimeExecutionMode) -> None:
     """Counts per key, by a reduce over a day that is known."""
     env = environment(mode, 2)
@@ -215,7 +215,7 @@ class Numbered(MapFunction):
         return self.count, value
 
 
-@in_both_modes
+@pipelined
 def test_names_that_were_looked_up_before_they_were_used(mode: RuntimeExecutionMode) -> None:
     """An interval join would lose pairs of real, disordered streams, or find some that are none."""
     env = environment(mode, 2)

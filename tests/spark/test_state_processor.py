@@ -15,6 +15,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from tests.first_cases import first_of
 from tests.spark.jobs import BATCH, STREAMING, collect, environment, failure_of, wait_until
 from tests.spark.test_lost_workers import visible
 from tests.spark.test_savepoints import NUMBERS, PER_KEY, from_path, hurry, rows, start
@@ -277,7 +278,7 @@ class GoesOn(KeyedProcessFunction[str, Any, Any]):
         yield f"timer,{ctx.get_current_key()}"
 
 
-@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize("parallelism", first_of(1, [3, 1]))
 def test_a_job_starts_from_what_a_batch_job_has_made(tmp_path: Path, parallelism: int) -> None:
     """A new job would know nothing of the years before it."""
     history = [(f"k{n % 30}", n) for n in range(3_000)]

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.first_cases import first_of
 from tests.table.flink_programs import run
 from tests.table.listed_tables import Change, Tables, inserts, table_of
 from tests.table.test_execution import (
@@ -62,8 +63,11 @@ def expected_of(changes: Sequence[Change]) -> Counter[tuple[Any, ...]]:
     return Counter((key, *aggregates_of(rows)) for key, rows in remaining.items())
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [1, 7, 1000])
+SIZES = (1000, 1, 7)
+IN_TURN = [(form, SIZES[(place + turn) % 3]) for turn in range(3) for place, form in enumerate(FORMS)]
+
+
+@pytest.mark.parametrize(("form", "size"), first_of(len(FORMS) + 1, IN_TURN))
 def test_bundles_of_rows_that_come_and_go_give_the_same_table(form: str, size: int) -> None:
     """However the planner divides the work, and wherever bundles end, the table is that of the rows that remain."""
     random = Random(size)

@@ -75,14 +75,14 @@ def check(seed: int) -> int:
     return refused
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 def test_programs_of_event_time_give_the_rows_of_python(seed: int) -> None:
     """Operators that are right one by one would lose rows together, as late where they are not."""
     assert check(seed) <= 2
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(2, 402))
+@pytest.mark.parametrize("seed", range(1, 402))
 def test_many_programs_of_event_time_give_the_rows_of_python(seed: int) -> None:
     """The same."""
     check(seed)

@@ -13,6 +13,7 @@ from typing import Any
 import fastavro
 import pyarrow
 import pytest
+from tests.first_cases import first_of
 from tests.unit.connectors.read_as_columns import ThroughColumns, batches, outcome, rows
 
 from penstock.common.columns.record_columns import RecordColumns
@@ -146,7 +147,7 @@ def a_record(rng: random.Random, depth: int = 0) -> tuple[dict[str, Any], dict[s
     return fields, kinds, lambda: {name: make() for name, make in makers.items()}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", first_of(20, range(60)))
 def test_columns_of_generated_schemas_are_those_of_rows(tmp_path: Path, seed: int) -> None:
     """A field after a nullable one, or a nested record, would be read from the wrong bytes."""
     rng = random.Random(seed)
@@ -159,7 +160,7 @@ def test_columns_of_generated_schemas_are_those_of_rows(tmp_path: Path, seed: in
     assert_same(tmp_path / "a.avro", data, {name: kinds[name] for name in some})
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", first_of(60, range(200)))
 def test_damaged_blocks_are_those_of_rows(tmp_path: Path, seed: int) -> None:
     """Damaged bytes would become records, or end a process."""
     rng = random.Random(seed)

@@ -130,7 +130,7 @@ def killed_at(line: int, run: Callable[[], None]) -> bool:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("every", [8, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("make_sink", [goes_on, rolls, compacts, compresses])
 def test_each_record_is_there_once_wherever_it_was_killed(
     tmp_path: Path, make_sink: Callable[[Path], FileSink], every: int

@@ -110,7 +110,7 @@ def test_each_has_its_operator() -> None:
         assert type(by_order.operator) is WindowOperator
 
 
-@pytest.mark.parametrize("seed", first_of(3, range(8)))
+@pytest.mark.parametrize("seed", first_of(2, range(8)))
 @pytest.mark.parametrize("in_store", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_the_oracle(kind: str, in_store: bool, seed: int) -> None:
@@ -153,7 +153,7 @@ def test_what_python_computes() -> None:
         ]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", first_of(3, range(6)))
 def test_aggregated_before_the_exchange(seed: int) -> None:
     """Partial results would be merged into others than the records give."""
     random = Random(seed)

@@ -143,7 +143,7 @@ def reading(random: Random) -> Row:
 @pytest.mark.parametrize("aggregates", [IN_ANY_ORDER, ORDERED])
 @pytest.mark.parametrize("sizes_ms", [(30, 10, 0), (30, 5, 7), (8, 8, 0)])
 @pytest.mark.parametrize("settings_", [{}, {"lateness_ms": 15}, {"tag": LATE}, {"lateness_ms": 5, "tag": LATE}])
-@pytest.mark.parametrize("seed", first_of(2, range(4)))
+@pytest.mark.parametrize("seed", first_of(1, range(4)))
 def test_rows_are_the_oracle(seed: int, settings_: dict[str, Any], sizes_ms: Any, aggregates: Any) -> None:
     """Results, their times and order, late records and their number would differ."""
     random = Random(seed)
@@ -182,7 +182,7 @@ def push_chunk(to: OperatorHarness, chunk: list[tuple[Row, int]]) -> None:
         process(operator, Columns(batch, numpy.array([at for _, at in chunk])))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", first_of(2, range(4)))
 def test_results_are_in_the_order_of_rows(seed: int) -> None:
     """Keys would be in another order than on rows, record by record."""
     random = Random(seed)

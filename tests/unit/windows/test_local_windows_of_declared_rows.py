@@ -116,7 +116,7 @@ def test_results_are_those_of_rows(assigner: Any, wrong: float, seed: int) -> No
     assert wrong or sum(map(len, local.sent)) < 15 * max(SIZES) / 2, "few of the records are sent"
 
 
-@pytest.mark.parametrize("seed", first_of(2, range(3)))
+@pytest.mark.parametrize("seed", first_of(1, range(3)))
 @pytest.mark.parametrize("wrong", [0.0, 0.001])
 @pytest.mark.parametrize("assigner", [TUMBLING, CUMULATIVE, SLIDING])
 def test_each_form_continues_the_others(assigner: Any, wrong: float, seed: int) -> None:

@@ -170,7 +170,7 @@ def same_failure(rows: Windows, columns: Windows, call: Callable[[Windows], obje
     return failed[0] is not None
 
 
-@pytest.mark.parametrize("seed", first_of(2, range(4)))
+@pytest.mark.parametrize("seed", first_of(1, range(4)))
 @pytest.mark.parametrize("wrong", [0.0, 0.002, 0.1])
 @pytest.mark.parametrize(("late", "lateness_ms"), [(False, 0), (True, 0), (False, 7), (True, 7)])
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_results_are_those_of_rows(
         assert rows.take() == columns.take()
 
 
-@pytest.mark.parametrize("seed", first_of(3, range(8)))
+@pytest.mark.parametrize("seed", first_of(2, range(8)))
 @pytest.mark.parametrize("lateness_ms", [0, 7])
 @pytest.mark.parametrize(
     ("assigner", "aggregates", "wrong"),
