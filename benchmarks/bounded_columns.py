@@ -183,13 +183,11 @@ def _print_plans(name: str, rows: Any, others: Any) -> None:
     env = StreamExecutionEnvironment.get_execution_environment(spark=rows.sparkSession)
     env.set_parallelism(_PARALLELISM).set_runtime_mode(RuntimeExecutionMode.BATCH)
     stream = program(env.from_data_frame(rows), env.from_data_frame(others))
-    for way, frame in (
-        ("penstock", env.data_frame_of(stream._transformation)),
-        ("spark", program_of_frames(rows, others)),
-    ):
+    part = env.data_frame_of(stream._transformation)
+    assert part is not None, f"{name} is not a DataFrame"
+    for way, frame in {"penstock": part.frame, "spark": program_of_frames(rows, others)}.items():
         print(f"--- {name}, {way}", flush=True)
-        if frame is not None:
-            frame.explain()
+        frame.explain()
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.configuration import Configuration, options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from penstock.hosts.spark.frames.lowering import Lowering
     from penstock.hosts.spark.payload import Payload
 
-    _Table = pyarrow.Table | FileSource[Any]
+    _Table: TypeAlias = "pyarrow.Table | FileSource[Any]"
 
 
 class ProgramFrames:
@@ -143,7 +143,8 @@ class ProgramFrames:
         from penstock.hosts.spark.frames.table_frame import is_declared, table_of_records
 
         if isinstance(source, CollectionSource):
-            return table_of_records(source._values, row_type) or ": its records have other values than their columns"
+            made = table_of_records(source._values, row_type)
+            return ": its records have other values than their columns" if made is None else made
         table = source._table
         return table if is_declared(table, row_type) else ": its columns have other types than its rows"
 

@@ -137,8 +137,8 @@ def _for_columns(frame: DataFrame) -> Iterator[None]:
     finally:
         # If the session has ended in between, the block raises an error for that.
         with contextlib.suppress(Exception):
-            for key, value in before.items():
-                session.conf.set(key, str(value))
+            for key in settings:
+                session.conf.set(key, str(before[key]))
 
 
 def usable(frame: DataFrame | None, name: str) -> DataFrame:
