@@ -36,9 +36,9 @@ import org.apache.flink.types.RowKind;
  * The file has `options` of the environment, `setup` (statements), and `queries`: a list of `name`, `setup`, and `insert`
  * (to be measured: seconds of wall clock and of CPU of this process) or `select` (whose final rows are counted and
  * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key), or `latency`: a query
- * whose last column is the time of each row, UTC, over events that the filter `has_left_source(time)` sees at their
- * source. A histogram of the clock at the rows' arrival less their time (ms), of the same for each subtask of sources
- * the least (which is when its schedule begins), for rows whose time is `warmup_ms` later than the first event's.
+ * whose last column is the clock's time at which each row is due, UTC, of those behind the first `warmup_ms` a histogram
+ * of how much later they arrive (ms). Its events pass the filter `leaves_source(time)`; `due(time)` there is when an
+ * event of this time is due at this subtask of the source, and `begun(time)` behind it when it is at the last one.
  */
 public class FlinkNexmark {
     /** The function of q14: how often a character is in a text. */
@@ -56,23 +56,51 @@ public class FlinkNexmark {
     private static final ConcurrentLinkedQueue<AtomicLong> STARTS = new ConcurrentLinkedQueue<>();
     private static final AtomicLong FIRST = new AtomicLong();
 
-    /** Behind a source: learns by how much the clock is ahead of the time of events that leave it in time. */
-    public static class HasLeftSource extends ScalarFunction {
-        private transient AtomicLong least;
+    /** Learns, directly behind a source, by how much the clock is ahead of the time of events that leave it in time. */
+    public abstract static class AtSource extends ScalarFunction {
+        private transient AtomicLong ahead;
 
         @Override
         public void open(FunctionContext context) {
-            least = new AtomicLong(Long.MAX_VALUE);
-            STARTS.add(least);
+            ahead = new AtomicLong(Long.MAX_VALUE);
+            STARTS.add(ahead);
         }
 
+        protected long dueAt(TimestampData time) {
+            ahead.accumulateAndGet(System.currentTimeMillis() - time.getMillisecond(), Math::min);
+            return time.getMillisecond() + ahead.get();
+        }
+    }
+
+    public static class LeavesSource extends AtSource {
         public boolean eval(@DataTypeHint(value = "TIMESTAMP(3)", bridgedTo = TimestampData.class) TimestampData time) {
-            long ahead = System.currentTimeMillis() - time.getMillisecond();
-            if (ahead < least.get()) {
-                least.set(ahead);
-                FIRST.accumulateAndGet(time.getMillisecond(), Math::min);
-            }
+            FIRST.accumulateAndGet(dueAt(time), Math::min);
             return true;
+        }
+    }
+
+    public static class Due extends AtSource {
+        public @DataTypeHint(value = "TIMESTAMP(3)", bridgedTo = TimestampData.class) TimestampData eval(
+                @DataTypeHint(value = "TIMESTAMP(3)", bridgedTo = TimestampData.class) TimestampData time) {
+            return TimestampData.fromEpochMillis(dueAt(time));
+        }
+
+        @Override
+        public boolean isDeterministic() {
+            return false;
+        }
+    }
+
+    public static class Begun extends ScalarFunction {
+        public @DataTypeHint(value = "TIMESTAMP(3)", bridgedTo = TimestampData.class) TimestampData eval(
+                @DataTypeHint(value = "TIMESTAMP(3)", bridgedTo = TimestampData.class) TimestampData time) {
+            long ahead = STARTS.stream().mapToLong(AtomicLong::get).filter(one -> one < Long.MAX_VALUE).max().orElse(0);
+            return TimestampData.fromEpochMillis(time.getMillisecond() + ahead);
+        }
+
+        @Override
+        public boolean isDeterministic() {
+            return false;
         }
     }
 
@@ -106,7 +134,9 @@ public class FlinkNexmark {
         StreamExecutionEnvironment program = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         StreamTableEnvironment tables = StreamTableEnvironment.create(program, EnvironmentSettings.newInstance()
             .inStreamingMode().withConfiguration(configuration).build());
-        tables.createTemporarySystemFunction("has_left_source", HasLeftSource.class);
+        tables.createTemporarySystemFunction("leaves_source", LeavesSource.class);
+        tables.createTemporarySystemFunction("due", Due.class);
+        tables.createTemporarySystemFunction("begun", Begun.class);
         for (String statement : setup) {
             tables.executeSql(statement);
         }
@@ -139,15 +169,14 @@ public class FlinkNexmark {
         tables.toChangelogStream(tables.sqlQuery(select))
             .map(row -> arrived(row, warmupMs)).returns(Boolean.class).sinkTo(new DiscardingSink<>());
         program.execute();
-        answer.put("arrivals_ms", LATENCIES);
-        answer.put("starts_ms", STARTS.stream().map(AtomicLong::get).filter(one -> one < Long.MAX_VALUE).toList());
+        answer.put("latencies_ms", LATENCIES);
     }
 
     private static boolean arrived(Row row, int warmupMs) {
-        LocalDateTime at = (LocalDateTime) row.getField(row.getArity() - 1);
-        long time = at.toInstant(ZoneOffset.UTC).toEpochMilli();
-        if (time >= FIRST.get() + warmupMs) {
-            LATENCIES.computeIfAbsent(System.currentTimeMillis() - time, any -> new LongAdder()).add(1);
+        LocalDateTime due = (LocalDateTime) row.getField(row.getArity() - 1);
+        long dueMs = due.toInstant(ZoneOffset.UTC).toEpochMilli();
+        if (dueMs >= FIRST.get() + warmupMs) {
+            LATENCIES.computeIfAbsent(System.currentTimeMillis() - dueMs, any -> new LongAdder()).add(1);
         }
         return true;
     }

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any
 
 import msgspec
+import numpy
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
@@ -18,7 +19,7 @@ from penstock.connectors.kafka.sink.serialization import (
 from penstock.table.connectors.formats.message_format import Encoder
 from penstock.table.operators.table_columns import KIND
 
-_REMOVED = pyarrow.array([1, 3], pyarrow.uint8())
+_REMOVED = (1, 3)
 """UPDATE_BEFORE and DELETE."""
 
 
@@ -80,11 +81,11 @@ class KafkaTableSerialization(KafkaRecordSerializationSchema):
         return True
 
     def serialize_columns(self, batch: Any) -> KafkaProducerBatch:
-        values: Sequence[bytes | None] = self._value.of(batch)
+        values: list[bytes | None] = list(self._value.of(batch))
         keys = None if self._key is None else self._key.of(batch)
         if self._upserts:
-            removed = pyarrow.compute.is_in(batch.column(KIND), _REMOVED).to_pylist()
-            values = [None if gone else value for value, gone in zip(values, removed, strict=True)]
+            for place in numpy.flatnonzero(numpy.isin(batch.column(KIND), _REMOVED)).tolist():
+                values[place] = None
         times = None
         if self._timestamp is not None:
             column = batch.column(self._timestamp).cast(pyarrow.timestamp("ms", "UTC")).cast(pyarrow.int64())
