@@ -174,7 +174,7 @@ class SessionOperator(AggregatedWindowsOperator):
             self._stored.put(keys_of_values(keys) if isinstance(keys, list) else IntegerKeys(keys), ends)
             self._table.release_memory()
             self._table = self._new_table(is_cache=True)
-        self._table.compact()
+        self._table.compact_arrays()
 
     def is_full(self) -> bool:
         """Return whether a cache in front of a store is to be emptied."""
