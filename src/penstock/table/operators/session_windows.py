@@ -136,8 +136,9 @@ class SessionOperator(AggregatedWindowsOperator):
             if stored.any():
                 slots[stored] = self._slots_of(keys.at(stored))
         known = slots != MISSING
-        known[known] = self.sessions.touch(slots[known], times[known])
-        return known
+        found: Mask = numpy.zeros(len(slots), numpy.bool_)
+        found[known] = self.sessions.touch(slots[known], times[known])
+        return found
 
     def _add_some(self, chunk: Columns, times: Integers, counts: Mask, rows: range) -> None:
         """Add those of some rows that count."""
