@@ -113,12 +113,12 @@ def test_a_snapshot_has_the_values_of_the_moment(make: Any, hurried: None) -> No
             number += 1
             table.change(CHANGING)
             put(CHANGING, round * 7 + number % 7)
-            table.compact()
+            table.compact_arrays()
         writer.join()
         for keys, values in frozen.pieces():
             found.update(zip(keys, values, strict=True))
         frozen.release()
-        table.compact()
+        table.compact_arrays()
         assert {key: repr(value) for key, value in found.items()} == {
             key: repr(value) for key, value in expected.items()
         }
@@ -138,12 +138,12 @@ def test_nothing_moves_while_a_snapshot_reads() -> None:
     array = Counting(COLUMNS)
     table = ArrayTable([array])
     frozen = [table.freeze(True), table.freeze(False)]
-    table.compact()
+    table.compact_arrays()
     frozen[0].release()
-    table.compact()
+    table.compact_arrays()
     assert array.calls == 0
     frozen[1].release()
-    table.compact()
+    table.compact_arrays()
     assert array.calls == 1
 
 

@@ -122,7 +122,7 @@ class KeyedTableOperator(KeyedOperator):
 
     def end_chunk(self) -> None:
         """Empty the cache if it is full, and give the slots of removed keys to others."""
-        self.state.compact()
+        self.state.compact_arrays()
         if self._heap_table is not None:
             self._heap_table.drop_removed()
             self._heap_table.reserve_widened()

@@ -136,8 +136,9 @@ class SessionOperator(AggregatedWindowsOperator):
             if stored.any():
                 slots[stored] = self._slots_of(keys.at(stored))
         known = slots != MISSING
-        known[known] = self.sessions.touch(slots[known], times[known])
-        return known
+        found: Mask = numpy.zeros(len(slots), numpy.bool_)
+        found[known] = self.sessions.touch(slots[known], times[known])
+        return found
 
     def _add_some(self, chunk: Columns, times: Integers, counts: Mask, rows: range) -> None:
         """Add those of some rows that count."""
@@ -174,7 +175,7 @@ class SessionOperator(AggregatedWindowsOperator):
             self._stored.put(keys_of_values(keys) if isinstance(keys, list) else IntegerKeys(keys), ends)
             self._table.release_memory()
             self._table = self._new_table(is_cache=True)
-        self._table.compact()
+        self._table.compact_arrays()
 
     def is_full(self) -> bool:
         """Return whether a cache in front of a store is to be emptied."""

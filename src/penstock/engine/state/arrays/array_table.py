@@ -134,7 +134,7 @@ class ArrayTable(Table):
             array.keep(slots)
         self.slots_of(BatchKeys(keys, numpy.arange(len(keys))) if isinstance(keys, list) else IntegerKeys(keys))
 
-    def compact(self) -> None:
+    def compact_arrays(self) -> None:
         """Give up the room of what has gone, unless a snapshot is reading."""
         if not self._frozen:
             for array in self.arrays:
