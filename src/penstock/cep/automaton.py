@@ -65,6 +65,8 @@ class Automaton(Generic[T]):
         self.accumulators = tuple(accumulators)
         self.shows_timeouts = True
         """Whether timeouts have their events. If nothing receives them, dicts that are empty cost less."""
+        self.copy_event: Callable[[T], T] | None = None
+        """Copies the events of matches and timeouts, whose receiver may change them; None: they are the same objects"""
         self.skip: AfterMatchSkipStrategy = pattern.get_after_match_skip_strategy()
         self.step_names = tuple(step.name for step in all_steps(pattern.steps()))
         self._zeros = tuple(accumulator.zero for accumulator in self.accumulators)
@@ -92,7 +94,8 @@ class Automaton(Generic[T]):
         """What events do to partial matches, by their bits."""
         self._rows = self.moves.rows
         self._idle = self.moves.idle
-        self._begins_plainly = not (self._has_gaps or self.accumulators)
+        self._is_plain = not (self._has_gaps or self.accumulators)
+        self._completes_plainly = self._is_plain and not self.skip.skips
         self._iterative = [part.function for part in graph.atoms.iterative if isinstance(part, Iterative)]
         rich = [found for function in self._iterative if (found := rich_part(function)) is not None]
         self.rich_conditions: tuple[RichIterativeCondition[Any], ...] = tuple({id(one): one for one in rich}.values())
@@ -127,7 +130,7 @@ class Automaton(Generic[T]):
         Raises:
             SkipTargetError: see `AfterMatchSkipStrategy.throw_exception_on_miss`.
         """
-        if self._begins_plainly and not partial.completed:
+        if self._is_plain and not partial.completed:
             begun = self.moves.plain_begins.get(bits)
             if begun is not None:
                 # The most frequent event that matters: it begins a match, and no condition is left to ask.
@@ -138,6 +141,9 @@ class Automaton(Generic[T]):
                 if self.window_ms is not None and timestamp + self.window_ms < partial.deadline_ms:
                     partial.deadline_ms = timestamp + self.window_ms
                 return []
+            ends = self.moves.plain_ends.get(bits)
+            if ends is not None and self._completes_plainly:
+                return self._completed(partial, ends, event, timestamp)
         done = self._step(partial, event, timestamp, bits, processing_time=processing_time)
         partial.number += 1
         return self._released(partial, done) if done or partial.completed else []
@@ -212,10 +218,10 @@ class Automaton(Generic[T]):
 
     def match(self, node: Node) -> Match[T]:
         """Return the events of the match or partial match that ends with a node."""
-        return events_of(node, self.step_names)
+        return events_of(node, self.step_names, self.copy_event)
 
     def _timed_out(self, node: Node) -> Match[T]:
-        return events_of(node, self.step_names) if self.shows_timeouts else {}
+        return self.match(node) if self.shows_timeouts else {}
 
     # ---- state
 
@@ -243,6 +249,26 @@ class Automaton(Generic[T]):
             partial.limit_gap(end_ms, number)
         partial.completed += later.completed
         partial.deferred.clear()
+
+    def _completed(
+        self, partial: PartialMatches, ends: Sequence[int | None], event: T, timestamp: int
+    ) -> list[Match[T]]:
+        """Return the matches that an event completes which does nothing else: see `MoveTable.plain_ends`."""
+        here, families = partial.number, partial.families
+        partial.number = here + 1
+        matches: list[Match[T]] = []
+        for number in partial.changed_by(ends, None):
+            family = families[number]
+            after: list[Run] = []
+            for run in family[1]:
+                step = ends[run[0]]
+                if step is None:
+                    after.append(run)
+                else:
+                    matches.append(self.match((run[1], step, event, here, timestamp)))
+            if len(after) < len(family[1]):
+                partial.replace(number, family, after)
+        return matches
 
     def _step(
         self,

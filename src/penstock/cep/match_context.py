@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.cep.accumulators import VALUES
 from penstock.cep.partial_matches import Node
 
 
-def events_of(node: Node | None, step_names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return the events of a match by step, both in order."""
-    taken = []
+def events_of(
+    node: Node | None, step_names: Sequence[str], copy: Callable[[Any], Any] | None = None
+) -> dict[str, list[Any]]:
+    """Return the events of a match by step, both in order. `copy`: copies each event; None: not at all."""
+    path: list[Node] = []
     while node is not None:
-        taken.append((node[1], node[2]))
+        path.append(node)
         node = node[0]
     events: dict[str, list[Any]] = {}
-    for step, event in reversed(taken):
-        name = step_names[step]
+    for node in reversed(path):
+        name = step_names[node[1]]
+        event = node[2] if copy is None else copy(node[2])
         if name in events:
             events[name].append(event)
         else:

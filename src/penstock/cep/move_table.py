@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.cep.decisions import PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Move, Moves
+from penstock.cep.decisions import ENDS, PASSES_OVER, UNCHANGED, Ask, Decision, Decisions, Move, Moves
 
 ROWS_MAX = 4_096
 """A pattern of many conditions may meet more combinations of bits. Then the table starts again."""
@@ -31,6 +31,9 @@ class MoveTable:
         """The bits of those that change nothing but the start."""
         self.plain_begins: dict[int, tuple[int, int]] = {}
         """By bits, those among these with one outcome: the step that takes the event, and the state behind it."""
+        self.plain_ends: dict[int, list[int | None]] = {}
+        """By bits, those that only complete matches, of which nothing remains: the step that takes the event, by state;
+        None where it changes nothing."""
         self.idle: list[Decision] = [UNCHANGED] * state_count
         """The row of an event that changes nothing."""
 
@@ -42,6 +45,7 @@ class MoveTable:
                 self.rows.clear()
                 self.only_begin.clear()
                 self.plain_begins.clear()
+                self.plain_ends.clear()
             row = [self._decisions.decide(state, bits) for state in range(len(self.idle))]
             if not isinstance(row[0], Ask):
                 row[0] = beginnings(row[0]) or UNCHANGED
@@ -49,16 +53,32 @@ class MoveTable:
                 row = self.idle
             if all(decision is UNCHANGED for decision in row[1:]):
                 self.only_begin.add(bits)
-                self._note_plain(bits, row[0])
+                self._note_begin(bits, row[0])
+            elif row[0] is UNCHANGED:
+                self._note_ends(bits, row)
             self.rows[bits] = row
         return row
 
-    def _note_plain(self, bits: int, decision: Decision) -> None:
+    def _note_begin(self, bits: int, decision: Decision) -> None:
         if isinstance(decision, Ask) or decision is UNCHANGED or len(decision) != 1:
             return
         step, target, completes = decision[0]
         if target >= 0 and not completes:
             self.plain_begins[bits] = step, target
+
+    def _note_ends(self, bits: int, row: Sequence[Decision]) -> None:
+        ends: list[int | None] = []
+        for decision in row:
+            if decision is UNCHANGED:
+                ends.append(None)
+                continue
+            if isinstance(decision, Ask) or len(decision) != 1:
+                return
+            step, target, completes = decision[0]
+            if step == PASSES_OVER or target != ENDS or not completes:
+                return
+            ends.append(step)
+        self.plain_ends[bits] = ends
 
     def begins(self, bits: int) -> bool:
         """Return whether an event with these bits may start a match. If not, a key without state does not need it."""

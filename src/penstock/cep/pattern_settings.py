@@ -53,6 +53,8 @@ class PatternSettings(Unfinished, Generic[T]):
     def limit_partial_matches(self, per_key: int, policy: str = DISCARD_OLDEST) -> Self:
         """Bound the partial matches of a key. This is not in Flink.
 
+        An event that a loop takes costs up to `per_key`: patterns with a bound follow all partial matches side by side.
+
         Args:
             per_key: the most partial matches of a key, of one pattern.
             policy: "discard_oldest" discards those that began first, and counts them; "fail" fails the job.

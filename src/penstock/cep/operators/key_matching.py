@@ -68,6 +68,7 @@ class KeyMatching:
         self._operator = operator
         self.automaton = automaton
         automaton.shows_timeouts = operator.calls.timed_out is not None
+        automaton.copy_event = operator.calls.copy_event
         self.states = states
         self.version = version
         self.id = None if version is None else version.id
@@ -190,15 +191,11 @@ class KeyMatching:
     def _emit_matches(self, matches: Sequence[Match[Any]], key: Any, timestamp: int) -> None:
         operator = self._operator
         operator.figures.matches += len(matches)
-        results_of, copy = operator.calls.results_of_match, operator.copy_value
-        for match in matches:
-            results = results_of(match, timestamp, key, self.version)
-            if len(results) == 1:
-                operator.results.append(copy(results[0]))
-                operator.result_times.append(timestamp)
-            else:
-                operator.results += map(copy, results)
-                operator.result_times += [timestamp] * len(results)
+        results = operator.calls.results_of_matches(
+            matches, timestamp, key=key, version=self.version, copy=operator.copy_value
+        )
+        operator.results += results
+        operator.result_times += [timestamp] * len(results)
 
     def _emit_timeouts(self, timeouts: Sequence[Timeout[Any]], key: Any) -> None:
         operator = self._operator

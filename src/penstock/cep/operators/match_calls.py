@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.user_calls import RAISED
@@ -100,6 +100,10 @@ class ToSideOutput:
 class MatchCalls:
     """The functions of a pattern's operator, each with its form. `timed_out` is None if nothing receives timeouts."""
 
+    copy_event: ClassVar[Callable[[Any], Any] | None] = staticmethod(independent_copy)
+    """Copies the events of a match: they stay in state, and may be part of other matches. None: functions do not change
+    them."""
+
     def __init__(
         self, function: UserFunction, form: Form, timed_out: UserFunction | None = None, timed_out_form: Form = process
     ) -> None:
@@ -127,17 +131,39 @@ class MatchCalls:
             places.append(FunctionPlace(self, "timed_out", is_opened=len(self._functions()) > 1))
         return places
 
-    def results_of_match(self, match: Match, timestamp: int, key: Any, version: PatternVersion | None) -> list[Any]:
-        """Return the results for a match; those for side outputs as pairs."""
-        ctx = self._ctx.of(timestamp, version)
-        return self._results(self.function, self.form, match, ctx, key=key)
+    def results_of_matches(
+        self,
+        matches: Sequence[Match],
+        timestamp: int,
+        *,
+        key: Any,
+        version: PatternVersion | None,
+        copy: Callable[[Any], Any],
+    ) -> list[Any]:
+        """Return the results for matches of one key and time, each copied; those for side outputs as pairs."""
+        ctx, call, form = self._ctx.of(timestamp, version), self.function.call, self.form
+        results: list[Any] = []
+        for match in matches:
+            try:
+                results += map(copy, form(call, match, ctx))
+            except RAISED as error:
+                raise self._user_error(error, self.function.method, match, key=key, timestamp=timestamp) from error
+            if ctx.sides:
+                results += map(copy, ctx.sides)
+                ctx.sides = []
+        return results
 
     def results_of_timeout(self, match: Match, timestamp: int, key: Any, version: PatternVersion | None) -> list[Any]:
         """Return the results for a timeout, as pairs of an OutputTag and a value."""
         function = self.timed_out
         assert function is not None
         ctx = self._ctx.of(timestamp, version)
-        results = self._results(function, self.timed_out_form, match, ctx, key=key)
+        try:
+            results = list(self.timed_out_form(function.call, match, ctx))
+        except RAISED as error:
+            raise self._user_error(error, function.method, match, key=key, timestamp=timestamp) from error
+        results += ctx.sides
+        ctx.sides = []
         for result in results:
             if not (type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag)):
                 error = TypeError(
@@ -152,16 +178,3 @@ class MatchCalls:
         if timed_out is None or timed_out.instance is self.function.instance:
             return [self.function]
         return [self.function, timed_out]
-
-    def _results(self, function: UserFunction, form: Form, match: Match, ctx: PatternContext, *, key: Any) -> list[Any]:
-        for events in match.values():
-            # The events stay in state, and may be part of other matches. The lists do not.
-            events[:] = [independent_copy(event) for event in events]
-        try:
-            results = list(form(function.call, match, ctx))
-        except RAISED as error:
-            raise self._user_error(error, function.method, match, key=key, timestamp=ctx.timestamp()) from error
-        if ctx.sides:
-            results += ctx.sides
-            ctx.sides = []
-        return results

@@ -86,6 +86,8 @@ class MatchOperator(CepOperator):
 class MatchParts(MatchCalls):
     """Makes a tuple of each match: the values of its parts. `conditions`: those that may call functions of the user."""
 
+    copy_event = None
+
     def __init__(self, parts: Sequence[MatchPart], conditions: Sequence[RowCondition]) -> None:
         self.timed_out = None
         self._parts = tuple(parts)
@@ -102,8 +104,16 @@ class MatchParts(MatchCalls):
     def places(self) -> list[FunctionPlace]:
         return []
 
-    def results_of_match(self, match: Any, timestamp: int, key: Any, version: PatternVersion | None) -> list[Any]:
-        return [tuple([part.of(match, timestamp) for part in self._parts])]
+    def results_of_matches(
+        self,
+        matches: Sequence[Any],
+        timestamp: int,
+        *,
+        key: Any,
+        version: PatternVersion | None,
+        copy: Callable[[Any], Any],
+    ) -> list[Any]:
+        return [tuple([part.of(match, timestamp) for part in self._parts]) for match in matches]
 
 
 class RowOrder:
