@@ -304,6 +304,30 @@ def test_explain_says_where_a_program_changes_sides(spark: Any) -> None:
     assert "Distinct (DataFrame)" in {name for vertex in graph.vertices for name in vertex.operators}
 
 
+@pytest.mark.parametrize(
+    "choose",
+    [
+        lambda frame: frame.limit(2),
+        lambda frame: frame.sample(0.5, seed=1),
+        lambda frame: frame.dropDuplicates(["city"]).filter("id > 0"),
+        lambda frame: frame.offset(1),
+    ],
+)
+def test_frames_that_choose_rows_are_computed_once(spark: Any, choose: Callable[[Any], Any]) -> None:
+    """Two operations on one stream would see other rows."""
+    frame = spark.range(9).selectExpr("id", "id % 3 AS city")
+
+    def program(env: StreamExecutionEnvironment) -> None:
+        env.from_data_frame(frame.dropDuplicates(), source_name="all").distinct("id").print()
+        env.from_data_frame(choose(frame)).distinct("id").print()
+        env.execute()
+
+    assert changes_of(planned(program)) == [
+        "'Distinct' runs as a DataFrame, whose rows operators read",
+        "'Distinct' runs as operators: 'DataFrame Source': its rows differ when they are computed again",
+    ]
+
+
 def test_explain_shows_a_program_that_is_a_frame(spark: Any) -> None:
     """It would say that the program executes no job."""
     graph = planned(lambda env: env.from_data_frame(spark.range(3)).distinct().to_data_frame())
