@@ -18,6 +18,7 @@ def tables() -> StreamTableEnvironment:
         """CREATE TABLE t (k STRING, n INT, made TIMESTAMP(3), timed TIMESTAMP(3), WATERMARK FOR timed AS timed)
         WITH ('connector' = 'datagen', 'number-of-rows' = '3')"""
     )
+    made.execute_sql("CREATE TABLE bare (k STRING)")
     return made
 
 
@@ -42,6 +43,21 @@ def window(function: str, time: str) -> str:
         ('SELECT "k" FROM t', ["names are between backquotes"]),
         ("SELECT k FROM t ORDER BY n", ["Sort on a non-time-attribute field", "add LIMIT"]),
         ("SELECT k FROM t WHERE n = 'x'", ["conversion between CHAR and INTEGER", "CAST"]),
+        (window("TUMBLE", "timed").replace("'10'", "10"), ["is a text: INTERVAL '10' SECOND"]),
+        (window("TUMBLE", "timed").replace("TABLE t", "t"), ["Column 't' not found", "called as TUMBLE(TABLE t, DESC"]),
+        (
+            window("HOP", "timed").replace("DESCRIPTOR(timed)", "timed"),
+            ["Column 'timed' not found", "called as TUMBLE(TABLE t, DESCRIPTOR(column)"],
+        ),
+        ("SELECT k FROM t; SELECT n FROM t", ["Execute each by itself"]),
+        ("-- nothing", ["there is no statement"]),
+        ("SELECT * FROM bare", ["has no option 'connector'. Name its connector in WITH (...)"]),
+        (
+            "CREATE TABLE u (k STRING PRIMARY KEY) WITH ('connector' = 'print')",
+            ["write PRIMARY KEY (...) NOT ENFORCED"],
+        ),
+        ("CREATE TABLE u (k TEXT) WITH ('connector' = 'print')", ["there is no type TEXT: texts are STRING"]),
+        ("CREATE TABLE u (k INT) WITH (connector = 'print')", ["Expected: a text between ' and ', \")\"."]),
         ("SELECT a.k FROM t AS a JOIN t AS b ON a.n = b.k", ["conversion between INTEGER and VARCHAR", "join"]),
     ],
 )

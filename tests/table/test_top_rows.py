@@ -105,6 +105,17 @@ def test_ranks_that_do_not_begin_with_the_first(first: int) -> None:
     assert sorted(found.elements(), key=str) == sorted(expected, key=str)
 
 
+@pytest.mark.parametrize(("last", "sum_then"), [(1, 10), (2, 15)])
+def test_a_first_row_by_an_aggregate_stays_as_it_was(last: int, sum_then: int) -> None:
+    """The page says so: Flink's FastTop1Function takes a row only if it is before the one that it has."""
+    tables = Tables(parallelism=1)
+    tables.create("t", "k INT, n INT, x INT, y INT", inserts([(1, 1, 1, 10), (1, 1, None, 5), (1, 2, 1, 1)]))
+    query = f"""SELECT k, n, c, s FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY c DESC) AS r
+        FROM (SELECT k, n, COUNT(x) AS c, SUM(y) AS s FROM t GROUP BY k, n)) WHERE r <= {last}"""
+    found = table_of(tables.insert("o", "k INT, n INT, c BIGINT, s INT", query))
+    assert {row[3] for row in found if row[1] == 1} == {sum_then}
+
+
 TIMED = "k STRING, n INT, ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '5' SECOND"
 
 

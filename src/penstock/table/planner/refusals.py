@@ -30,6 +30,20 @@ _PLAN = re.compile(r"^[ :+|-]*(?:FlinkLogical|Logical|StreamPhysical)\w+\(.*\n?"
 _BEFORE_PLAN = re.compile(r" (?:The physical plan is:|for the given query:)\s*")
 _LATENCY = "MiniBatch Latency must be greater than 0 ms. [null]"
 _QUOTE = 'Encountered "\\""'
+_NO_CONNECTOR = re.compile(r"^Unable to create a \w+ for \w+ table '[^']*'\.\s+Table options are:\s+(?=Table )")
+"""Matches a list of options, of which there are none."""
+_ENFORCED = re.compile(r"Flink doesn't support ENFORCED mode for PRIMARY KEY constraint\..*")
+_HINTS = {
+    "Only constant window descriptors are supported.": "The number of an interval is a text: INTERVAL '10' SECOND.",
+    "only single statement supported": "Execute each by itself, or a script by `penstock sql -f`.",
+}
+"""What the planner says, and what to do."""
+_NO_COLUMN = re.compile(r"Column '\w+' not found in any table")
+_NO_TYPE = re.compile(r"Unknown identifier '(\w+)'")
+_WINDOW_OF = re.compile(
+    r"\b(?:TUMBLE|HOP|CUMULATE|SESSION)\s*\(\s*(?!TABLE\b|DATA\b)|\bTABLE\s+\w+\s*,\s*(?!DESCRIPTOR\b|TIMECOL\b)\w"
+)
+"""Matches a window function whose table or whose time is a bare name."""
 _TABLE_FUNCTION = re.compile(r"\bTABLE\s*\(\s*(\w+)\s*\(\s*TABLE\b", re.IGNORECASE)
 _TABLE_FUNCTIONS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 _OPERATION = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -82,6 +96,17 @@ def _in_words(message: str, sql: str) -> str:
     message = message.replace(_LATENCY, f"{_LATENCY[:-8]}: set table.exec.mini-batch.allow-latency")
     if _QUOTE in message:
         message = message.replace(_QUOTE, f"{_QUOTE}: names are between backquotes, texts between ' and '")
+    message = _ENFORCED.sub("write PRIMARY KEY (...) NOT ENFORCED: nothing checks that a key comes once", message)
+    message = _NO_CONNECTOR.sub("", message)
+    if hint := next((hint for said, hint in _HINTS.items() if said in message), None):
+        message = f"{message.rstrip('.')}. {hint}"
+    if (found := _NO_TYPE.search(message)) and sql.lstrip()[:6].upper() == "CREATE":
+        message = message.replace(
+            found[0], f"there is no type {found[1]}: texts are STRING, numbers INT, BIGINT or DOUBLE"
+        )
+    if (found := _NO_COLUMN.search(message)) and _WINDOW_OF.search(sql):
+        called = "TUMBLE(TABLE t, DESCRIPTOR(column), INTERVAL '10' SECOND)"
+        message = message.replace(found[0], f"{found[0]}: a window function is called as {called}")
     if _NO_STATEMENT in message:
         words = sql.split(maxsplit=1)
         return message.replace(_NO_STATEMENT, f"a statement does not begin with {words[0] if words else 'nothing'}")
@@ -108,7 +133,8 @@ def _with_expected(message: str) -> str:
     word = _ENCOUNTERED.search(message)
     hint = f" {word[1]} is a word of SQL: as a name, write `{word[1]}`." if word and _NAME in expected else ""
     # There is a token for each kind of quotes.
-    expected = [one for one in expected if not one.endswith("_IDENTIFIER>")]
+    expected = [one for one in expected if not one.endswith(("_IDENTIFIER>", "_QUOTED_STRING>", "_STRING_LITERAL>"))]
+    expected = ["a text between ' and '" if one == "<QUOTED_STRING>" else one for one in expected]
     shown = ", ".join(expected[:_EXPECTED_MAX]) + (", ..." if len(expected) > _EXPECTED_MAX else "")
     return f"{message[: found.start()]} Expected: {shown}.{hint}"
 

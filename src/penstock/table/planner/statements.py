@@ -110,6 +110,8 @@ def begins_job(sql: str) -> bool:
 
 def check_statement(sql: str) -> None:
     """Raise SqlError if the statement would load Java code into the planner, or needs Python to be complete."""
+    if not _has_content(sql):
+        raise SqlError("there is no statement: the text is empty")
     words = [token.text.upper() for token in tokens(sql) if token.kind == "word"]
     if words and words[0] in _REFUSED:
         raise SqlError(f"{words[0]} is not supported: {_REFUSED[words[0]]}")
