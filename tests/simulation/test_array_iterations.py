@@ -226,7 +226,7 @@ def test_restored_entries_of_other_subtasks_are_found(monkeypatch: pytest.Monkey
     raise AssertionError("no run found it")
 
 
-class Counting(ArrayStep):
+class CountingMessages(ArrayStep):
     """Counts the messages of each key, and sends them again a few times."""
 
     def step(self, superstep: int, messages: Arrays) -> Arrays:
@@ -239,8 +239,8 @@ def chained(parallelism: int) -> StreamExecutionEnvironment:
     env = environment(parallelism)
     keys = np.arange(20)
     entries = env.from_collection([{"key": keys, "count": np.zeros(20, int)}])
-    first = iterate_arrays(entries, chunks(env, {"key": keys}, 2), Counting(), 6)
-    iterate_arrays(first, chunks(env, {"key": keys}, 3), Counting(), 2).flat_map(
+    first = iterate_arrays(entries, chunks(env, {"key": keys}, 2), CountingMessages(), 6)
+    iterate_arrays(first, chunks(env, {"key": keys}, 3), CountingMessages(), 2).flat_map(
         lambda chunk: list(zip(chunk["key"].tolist(), chunk["count"].tolist(), strict=True))
     ).print()
     return env

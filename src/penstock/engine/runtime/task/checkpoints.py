@@ -299,7 +299,7 @@ class TaskCheckpoints:
 
     def _take_snapshot(self, barrier: CheckpointBarrier, figures: SnapshotFigures | None) -> None:
         started_ns = self._clock()
-        if any(one.holds_superstep for one in (*self._chain.operators, *self._edges)):
+        if any(one.holds_superstep for one in self._chain.operators) or any(one.holds_superstep for one in self._edges):
             # Its iteration waits for another one: at the boundaries of its own supersteps nothing is held.
             self.decline(barrier.checkpoint_id, DeclineReason.ITERATION)
             return
