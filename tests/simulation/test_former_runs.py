@@ -17,7 +17,7 @@ from penstock.hosts.simulator.simulation import FormerRuns
 
 pytestmark = pytest.mark.simulation
 
-PROGRAMS_IN_CI = 5
+PROGRAMS_IN_CI = 2
 PROGRAMS_IN_SOAK = 2_000
 
 
