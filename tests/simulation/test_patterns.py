@@ -542,6 +542,7 @@ FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]]] 
 ]
 FIRST: dict[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]], int] = {
     (a_next_version_begins_again, run_rules): 9,
+    (deferred_events_are_not_stored, run_loop): 52,
     (partial_matches_are_not_stored, run_rules): 9,
     (stored_keys_have_no_timers, run_rules): 9,
 }
