@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any
@@ -38,15 +38,17 @@ SEEDS_IN_FAST = 2
 """So many seeds of each small program are in `make test-fast`."""
 
 
-def seeds(count: int, in_soak: int) -> list[Any]:
-    """Return parameters of a test: `count` seeds from 0 on, and `in_soak` further seeds marked as soak.
+def seeds(chosen: int | Sequence[int], in_soak: int) -> list[Any]:
+    """Return parameters of a test: seeds, and `in_soak` further seeds marked as soak.
 
-    The first seeds are also in `make test-fast`.
+    `chosen`: the seeds, whose runs are short, or their number, from 0 on. The first ones are also in `make test-fast`.
     """
+    here = range(chosen) if isinstance(chosen, int) else chosen
+    others = (seed for seed in range(len(here) + in_soak) if seed not in here)
     return [
-        *range(min(SEEDS_IN_FAST, count)),
-        *(pytest.param(seed, marks=pytest.mark.thorough) for seed in range(SEEDS_IN_FAST, count)),
-        *first_of(0, range(count, count + in_soak)),
+        *here[:SEEDS_IN_FAST],
+        *(pytest.param(seed, marks=pytest.mark.thorough) for seed in here[SEEDS_IN_FAST:]),
+        *first_of(0, others),
     ]
 
 

@@ -170,7 +170,7 @@ def test_chunks_with_different_arrays_are_refused() -> None:
     assert "chunks have different arrays: ['key'] and ['key', 'label']" in str(simulation.error)
 
 
-@pytest.mark.parametrize("seeds", sweeps(6, 2_000))
+@pytest.mark.parametrize("seeds", sweeps(4, 2_000))
 def test_arrays_survive_faults_and_rescaling(seeds: int) -> None:
     """Restored entries would be those of other key groups, or messages would reach the subtask that had them before."""
     finished = 0

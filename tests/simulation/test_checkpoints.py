@@ -35,7 +35,7 @@ def running(simulation: Simulation) -> None:
         simulation.step()
 
 
-@pytest.mark.parametrize("seed", seeds(10, 40))
+@pytest.mark.parametrize("seed", seeds(5, 40))
 def test_one_acknowledgement_of_each_task_and_one_cut_through_a_diamond(seed: int) -> None:
     """A restored job would have a record on one branch and not on the other. (The cuts are compared by CutChecks.)"""
     simulation = simulate(diamond(), seed)
@@ -56,7 +56,7 @@ def tasks_of(host: object) -> list[tuple[int, int]]:
     return [(vertex, task.info.subtask) for vertex, task in slot.tasks.items()]
 
 
-@pytest.mark.parametrize("seed", seeds(8, 40))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_checkpoints_that_overtake_each_other_are_all_answered(seed: int) -> None:
     """One slow checkpoint would keep all later ones from being taken."""
     simulation = simulate(diamond(), seed)
@@ -69,7 +69,7 @@ def test_checkpoints_that_overtake_each_other_are_all_answered(seed: int) -> Non
     assert answers[first] == answers[second] > 0
 
 
-@pytest.mark.parametrize("seed", seeds(8, 40))
+@pytest.mark.parametrize("seed", seeds(4, 40))
 def test_an_aborted_checkpoint_holds_nothing_back(seed: int) -> None:
     """An aborted checkpoint would stop the job forever: records that were set aside would never be replayed."""
     simulation = simulate(diamond(), seed)

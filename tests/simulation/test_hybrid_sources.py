@@ -14,7 +14,7 @@ from penstock.hosts.simulator.hybrid_sources import with_hybrid_sources
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 9
+SEEDS_IN_CI = 5
 SEEDS_IN_SOAK = 3_000
 FIRST_SEED = 29
 """The seed that is known to find the fault. The search begins there and goes on."""

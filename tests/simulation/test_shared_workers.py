@@ -16,7 +16,7 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 4
+SEEDS_IN_CI = 2
 SEEDS_IN_SOAK = 10_000
 
 

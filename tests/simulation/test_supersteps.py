@@ -33,7 +33,7 @@ from penstock.iteration import (
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 6
+SEEDS_IN_CI = 4
 SEEDS_IN_SOAK = 5_000
 SPLITS = 3
 RECORDS = 8

@@ -17,7 +17,7 @@ from penstock.hosts.simulator.generation import generate
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 4
+SEEDS_IN_CI = 3
 SEEDS_IN_SOAK = 10_000
 
 

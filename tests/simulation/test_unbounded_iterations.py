@@ -26,7 +26,7 @@ from penstock.iteration import IterationBodyResult, IterationListener, Iteration
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 6
+SEEDS_IN_CI = 4
 SEEDS_IN_SOAK = 5_000
 CALM = Circumstances(jump_rate=0.0)
 

@@ -149,13 +149,13 @@ def results(seed: int, on_columns: bool) -> Counter[Any]:
     return counted(value for values in simulation.results.values() for value in values)
 
 
-@pytest.mark.parametrize("seed", seeds(24, 2_000))
+@pytest.mark.parametrize("seed", seeds(12, 2_000))
 def test_rows_are_the_oracle(seed: int) -> None:
     """A stream would have records of another, lose some, or have values in other fields."""
     assert results(seed, True) == results(seed, False)
 
 
-@pytest.mark.parametrize("seed", seeds(16, 500))
+@pytest.mark.parametrize("seed", seeds(8, 500))
 def test_rows_are_the_oracle_in_batch(seed: int) -> None:
     """The same in BATCH, where columns are within chains only."""
     found, expected = (
@@ -168,7 +168,7 @@ EVENT = Types.ROW_NAMED(["key", "at", "late"], [Types.STRING(), Types.LONG(), Ty
 LATE = OutputTag("late", EVENT)
 
 
-@pytest.mark.parametrize("seed", seeds(8, 200))
+@pytest.mark.parametrize("seed", seeds(4, 200))
 def test_late_records_are_columns_again_and_each_is_in_a_window_or_late(seed: int) -> None:
     """Records that are late for windows on columns would be lost, or be in both outputs."""
     random = Random(seed)
