@@ -21,6 +21,7 @@ from tests.unit.datastream.simulated import collected
 from tests.unit.datastream.simulated import environment as simulator_environment
 
 from penstock.common import Configuration, Row, WatermarkStrategy
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.datastream import AggregateFunction, DataStream, Order, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import BulkFormat, FileSource
@@ -44,10 +45,19 @@ KEYS = [
 NUMBERS = [Types.LONG(), Types.INT(), Types.DOUBLE(), Types.FLOAT()]
 TIMES = [Types.SQL_TIMESTAMP(), Types.INSTANT()]
 COLUMNS = ["id", "small", "city", "yes", "day", "code", "share", "part", "at", "local"]
-SCHEMA = (
-    "id LONG, small INT, city STRING, yes BOOLEAN, day DATE, code BINARY, share DOUBLE, part FLOAT, at TIMESTAMP, "
-    "local TIMESTAMP_NTZ, price DECIMAL(20,2), list ARRAY<INT>"
-)
+SCHEMA = pyarrow.schema(
+    {
+        "id": pyarrow.int64(), "small": pyarrow.int32(), "city": pyarrow.string(), "yes": pyarrow.bool_(),
+        "day": pyarrow.date32(), "code": pyarrow.binary(), "share": pyarrow.float64(), "part": pyarrow.float32(),
+        "at": pyarrow.timestamp("us", "UTC"), "local": pyarrow.timestamp("us"), "price": pyarrow.decimal128(20, 2),
+        "list": pyarrow.list_(pyarrow.int32()),
+    }
+)  # fmt: skip
+OF_SPARK = {
+    "id": "LONG", "small": "INT", "city": "STRING", "yes": "BOOLEAN", "day": "DATE", "code": "BINARY",
+    "share": "DOUBLE", "part": "FLOAT", "at": "TIMESTAMP", "local": "TIMESTAMP_NTZ", "price": "DECIMAL(20,2)",
+    "list": "ARRAY<INT>",
+}  # fmt: skip
 IN_PLACE_OF_NULL = -0x3_59E1_4D2B_6F08
 """What joins compare in place of a null."""
 EXTREMES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**32, -1, 0]
@@ -67,14 +77,25 @@ def batch_environment(way: str = "frames", parallelism: int = 2) -> StreamExecut
 
 def random_frame(spark: Any, dice: random.Random, rows: int) -> Any:
     """A frame of few values, which are equal often, and missing often. The simulator cannot compare NaN."""
+    return frame_of(spark, random_table(dice, rows))
+
+
+def frame_of(spark: Any, table: pyarrow.Table) -> Any:
+    """The table in two partitions, and not in one for each slot."""
+    return spark.createDataFrame(table, ", ".join(f"{name} {OF_SPARK[name]}" for name in table.column_names)).coalesce(
+        2
+    )
+
+
+def random_table(dice: random.Random, rows: int) -> pyarrow.Table:
     day, time = datetime.date(1969, 12, 31), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
     of_columns: list[list[Any]] = [
         [1, 2, 3, IN_PLACE_OF_NULL], [1, 2, 3, -4], ["", "Oslo", "Zürich", "\0null\0", "\U0001f600"], [True, False],
         [day, datetime.date(2024, 2, 29)], [b"", b"\0\xff", b"\0null\0"], [0.0, -0.0, 1.5, -2.25, float("inf")],
         [0.5, 1.0, -4.0], [time.replace(tzinfo=datetime.UTC)], [time], [None], [[1, None], []],
     ]  # fmt: skip
-    values = [tuple(dice.choice([*of, None]) for of in of_columns) for _ in range(rows)]
-    return spark.createDataFrame(values, SCHEMA).repartition(3)
+    columns = [[dice.choice([*of, None]) for _ in range(rows)] for of in of_columns]
+    return pyarrow.table(dict(zip(SCHEMA.names, columns, strict=True)), SCHEMA)
 
 
 def fields_of(stream: Stream) -> dict[str, TypeInformation]:
@@ -226,35 +247,46 @@ def results_of(rows: Any) -> Counter[Any]:
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
-def streams_of(env: StreamExecutionEnvironment, frames: list[Any], tables: list[pyarrow.Table]) -> list[Stream]:
-    """Each frame, and one of them as a table and as a collection."""
-    streams = [env.from_data_frame(frame) for frame in frames]
-    some_rows, row_type = tables[0].drop(["price", "list"]), streams[0].project(*COLUMNS).get_type()
-    rows = [Row(**row) for row in some_rows.slice(5).to_pylist()]
-    return [*streams, env.from_data_frame(some_rows.slice(0, 5)), env.from_collection(rows, row_type)]
+Make = Callable[[StreamExecutionEnvironment, pyarrow.Table], Stream]
+
+
+def streams_of(env: StreamExecutionEnvironment, tables: list[pyarrow.Table], make: Make) -> list[Stream]:
+    """A stream of each table, and one of rows in memory, as a table and as a collection."""
+    some_rows = tables[0].select(COLUMNS)
+    table = env.from_data_frame(some_rows.slice(0, 5))
+    (batch,) = some_rows.slice(5).combine_chunks().to_batches()
+    rows = RecordColumns(declared(table)).reader()(batch)
+    return [*(make(env, one) for one in tables), table, env.from_collection(rows, declared(table))]
+
+
+def declared(stream: Stream) -> RowTypeInfo:
+    """The type of a stream, as a program would declare it."""
+    fields = fields_of(stream)
+    return Types.ROW_NAMED(list(fields), list(fields.values()))
 
 
 @pytest.mark.parametrize("seed", first_of(1, range(1, 12)))
 def test_random_programs_have_the_results_of_operators(spark: Any, seed: int) -> None:
     """The results of a program would depend on whether its types are declared."""
     dice = random.Random(seed)
-    frames = [random_frame(spark, dice, rows) for rows in (25, 10, 0)]
-    frames += [random_frame(spark, dice, 15).drop("price", "list"), frames[1].select("id", "city", "share", "part")]
-    tables = [frame.toArrow() for frame in frames]
+    tables = [random_table(dice, rows) for rows in (25, 10, 0)]
+    tables += [random_table(dice, 15).drop(["price", "list"]), tables[1].select(["id", "city", "share", "part"])]
+    frames = {id(table): frame_of(spark, table) for table in tables}
     computed, results = 0, 0
     for number in range(60):
         if computed >= 4 and results > 40:
             break
         env, simulated = batch_environment(), simulator_environment()
-        of_frames = random_program(random.Random(f"{seed} {number}"), streams_of(env, frames, tables))
-        of_tables = random_program(random.Random(f"{seed} {number}"), streams_of(simulated, tables, tables))
+        streams = streams_of(env, tables, lambda env, table: env.from_data_frame(frames[id(table)]))
+        of_frames = random_program(random.Random(f"{seed} {number}"), streams)
+        streams = streams_of(simulated, tables, lambda env, table: env.from_data_frame(table))
+        of_tables = random_program(random.Random(f"{seed} {number}"), streams)
         assert fields_of(of_frames) == fields_of(of_tables)
         part = whole_frame(of_frames._transformation, Configuration())
         if part is not None:
             expected = results_of(collected(of_tables))
-            assert results_of(collected(simulated.from_data_frame(part.frame.toArrow()))) == expected, (
-                f"program {number}"
-            )
+            found = part.frame.toArrow()
+            assert results_of(collected(simulated.from_data_frame(found))) == expected, f"program {number}"
             computed, results = computed + 1, results + len(expected)
     assert computed >= 4 and results > 40, "too few programs are DataFrames, or they have too few results"
 
