@@ -66,7 +66,7 @@ EXTREMES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**32, -1, 0]
 @pytest.fixture
 def spark() -> Iterator[Any]:
     session = session_for(2, False, Configuration(), None)
-    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.conf.unset("spark.sql.shuffle.partitions")
 
@@ -85,6 +85,10 @@ def frame_of(spark: Any, table: pyarrow.Table) -> Any:
     return spark.createDataFrame(table, ", ".join(f"{name} {OF_SPARK[name]}" for name in table.column_names)).coalesce(
         2
     )
+
+
+def frame_of_rows(spark: Any, rows: list[Any], schema: str) -> Any:
+    return spark.createDataFrame(rows, schema).coalesce(2)
 
 
 def random_table(dice: random.Random, rows: int) -> pyarrow.Table:
@@ -314,7 +318,7 @@ def test_a_program_of_frames_is_a_frame(spark: Any) -> None:
 
 def test_ranges_are_sorted_in_the_order_of_subtasks(spark: Any) -> None:
     """A sort by Spark would lose its order where an operator reads its rows."""
-    frame = spark.range(2_000).selectExpr("(id * 7919) % 2000 AS number", "id % 7 AS day").repartition(4)
+    frame = spark.range(0, 2_000, 1, 3).selectExpr("(id * 7919) % 2000 AS number", "id % 7 AS day")
     env = batch_environment()
     ranges = env.from_data_frame(frame).partition_by_range("number").full_window_partition()
     by_day = ranges.sort_partition("number").full_window_partition().sort_partition("day", Order.DESCENDING)
@@ -335,7 +339,7 @@ def test_ranges_are_sorted_in_the_order_of_subtasks(spark: Any) -> None:
 @pytest.mark.parametrize("numbers", [[2**63 - 1, 5, -10], [-(2**63), -1, 2**62, 1], EXTREMES, [None], [None, -(2**63)]])
 def test_sums_are_exact(spark: Any, numbers: list[Any]) -> None:
     """A sum whose parts do not fit 64 bits would wrap, or be null."""
-    frame = spark.createDataFrame([(1, number) for number in numbers], "key INT, number LONG").repartition(3)
+    frame = frame_of_rows(spark, [(1, number) for number in numbers], "key INT, number LONG")
     total = batch_environment().from_data_frame(frame).key_by("key").aggregate({"sum": ("number", "sum")})
     known = [number for number in numbers if number is not None]
     assert total.to_data_frame().collect() == [(1, sum(known) if known else None)]
@@ -347,7 +351,7 @@ def test_a_sum_that_does_not_fit_fails(spark: Any, numbers: list[int]) -> None:
     for ansi in "true", "false":
         spark.conf.set("spark.sql.ansi.enabled", ansi)
         try:
-            frame = spark.createDataFrame([(1, number) for number in numbers], "key INT, number LONG")
+            frame = frame_of_rows(spark, [(1, number) for number in numbers], "key INT, number LONG")
             total = batch_environment().from_data_frame(frame).key_by("key").aggregate({"sum": ("number", "sum")})
             assert "the sum 'sum' of 'number' does not fit 64 bits" in failure_of(total.to_data_frame)
             texts = total.map(str)
@@ -359,7 +363,7 @@ def test_a_sum_that_does_not_fit_fails(spark: Any, numbers: list[int]) -> None:
 def test_nan_is_the_greatest_number_and_zero_has_no_sign(spark: Any) -> None:
     """The least and greatest numbers would be others than those of operators."""
     numbers = [(1, float("nan")), (1, 2.0), (1, None), (2, -0.0), (2, -0.0), (3, None)]
-    frame = spark.createDataFrame(numbers, "key INT, number DOUBLE").repartition(3)
+    frame = frame_of_rows(spark, numbers, "key INT, number DOUBLE")
     stream = batch_environment().from_data_frame(frame).key_by("key")
     ends = stream.aggregate({"least": ("number", "min"), "most": ("number", "max")}).to_data_frame()
     assert sorted(map(repr, map(tuple, ends.collect()))) == ["(1, 2.0, nan)", "(2, 0.0, 0.0)", "(3, None, None)"]
@@ -367,7 +371,7 @@ def test_nan_is_the_greatest_number_and_zero_has_no_sign(spark: Any) -> None:
 
 def test_a_null_is_not_sorted(spark: Any) -> None:
     """Spark would sort it first, where operators fail."""
-    frame = spark.createDataFrame([(1,), (None,)], "number INT")
+    frame = frame_of_rows(spark, [(1,), (None,)], "number INT")
     for program in (
         lambda stream: stream.full_window_partition().sort_partition("number"),
         lambda stream: stream.partition_by_range("number"),
@@ -379,7 +383,7 @@ def test_a_null_is_not_sorted(spark: Any) -> None:
 def test_names_of_columns_are_those_of_the_program(spark: Any) -> None:
     """Names that differ by case or contain a dot, and a frame that is joined with itself, would be ambiguous."""
     spark.conf.set("spark.sql.caseSensitive", "true")
-    frame = spark.createDataFrame([(1, 2, 3)], "a INT, A INT, `b.c` INT")
+    frame = frame_of_rows(spark, [(1, 2, 3)], "a INT, A INT, `b.c` INT")
     spark.conf.unset("spark.sql.caseSensitive")
     stream = batch_environment().from_data_frame(frame)
     pairs = stream.join(stream).where("a").equal_to("a").select(["A", "b.c"], {"a": "b.c"})
@@ -390,7 +394,7 @@ def test_results_of_joins_have_the_last_time(spark: Any) -> None:
     """A function would see other timestamps if the types were not declared."""
     times: dict[str, list[Any]] = {}
     for way in WAYS:
-        stream = batch_environment(way).from_data_frame(spark.range(3))
+        stream = batch_environment(way).from_data_frame(spark.range(0, 3, 1, 2))
         joined = stream.semi_join(stream).where("id").equal_to("id").process(times_of)
         times[way] = collect(joined.union(stream.distinct().process(times_of)))
     assert Counter(times["frames"]) == Counter(times["operators"]) == {2**63 - 1: 3, None: 3}
@@ -416,8 +420,8 @@ def test_explain_says_where_a_program_changes_sides(spark: Any) -> None:
     """A user could not see which parts run on workers, and why."""
 
     def program(env: StreamExecutionEnvironment) -> None:
-        stream = env.from_data_frame(spark.range(3).selectExpr("id", "rand() AS chance"))
-        steady = env.from_data_frame(spark.range(3), source_name="steady")
+        stream = env.from_data_frame(spark.range(0, 3, 1, 2).selectExpr("id", "rand() AS chance"))
+        steady = env.from_data_frame(spark.range(0, 3, 1, 2), source_name="steady")
         stream.distinct("id").union(stream).print()
         steady.distinct("id").print()
         env.execute()
@@ -432,7 +436,7 @@ def test_explain_says_where_a_program_changes_sides(spark: Any) -> None:
 
 def test_explain_shows_a_program_that_is_a_frame(spark: Any) -> None:
     """It would say that the program executes no job."""
-    graph = planned(lambda env: env.from_data_frame(spark.range(3)).distinct().to_data_frame())
+    graph = planned(lambda env: env.from_data_frame(spark.range(0, 3, 1, 2)).distinct().to_data_frame())
     assert changes_of(graph) == [
         "'Distinct' runs as a DataFrame, whose rows operators read",
         "the DataFrame is the result: no operator runs",
@@ -444,7 +448,7 @@ def test_timed_records_are_read_by_operators(spark: Any) -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("id")
 
     def program(env: StreamExecutionEnvironment) -> None:
-        env.from_data_frame(spark.range(3), strategy).distinct("id").print()
+        env.from_data_frame(spark.range(0, 3, 1, 2), strategy).distinct("id").print()
         env.execute()
 
     assert changes_of(planned(program)) == []
@@ -456,7 +460,7 @@ def test_errors_of_functions_are_those_of_a_job(spark: Any) -> None:
     def fails(batch: Any) -> Any:
         raise ValueError("odd")
 
-    stream = batch_environment().from_data_frame(spark.range(3)).distinct()
+    stream = batch_environment().from_data_frame(spark.range(0, 3, 1, 2)).distinct()
     failing = stream.map_batches(fails).name("Mine").uid("mine")
     expected = r"operator 'Mine' \(uid mine\), subtask \d of \d+, in .*fails\n  value \{'id': [\s\S]*ValueError: odd"
     for run in failing.to_data_frame, lambda: collect(failing.distinct().map(str)):
@@ -483,7 +487,7 @@ def test_errors_of_functions_are_those_of_a_job(spark: Any) -> None:
 )  # fmt: skip
 def test_values_that_do_not_fit_fail(spark: Any, rows: Any, program: Any, text: str) -> None:
     """They would wrap, or be ignored."""
-    frame = spark.createDataFrame([*rows, (2, None)], "key INT, n INT")
+    frame = frame_of_rows(spark, [*rows, (2, None)], "key INT, n INT")
     keyed = batch_environment().from_data_frame(frame).key_by("key")
     assert text in failure_of(program(keyed).to_data_frame)
 
@@ -503,7 +507,7 @@ def test_a_row_by_itself_stays_what_it_is(spark: Any) -> None:
 
 def test_groups_are_together_and_in_order_for_an_operator(spark: Any) -> None:
     """Rows of a key would come in several runs, or out of order."""
-    frame = spark.range(500).selectExpr("id % 40 AS key", "id * 7919 % 500 AS number").repartition(4)
+    frame = spark.range(0, 500, 1, 3).selectExpr("id % 40 AS key", "id * 7919 % 500 AS number")
     groups = batch_environment().from_data_frame(frame).key_by("key").full_window_partition()
     listed = groups.sort_partition("number", Order.DESCENDING).full_window_partition()
     parts = collect(listed.map_partition(lambda rows: [[tuple(row) for row in rows]]))
@@ -539,7 +543,7 @@ def test_files_are_read_as_tasks_read_them(spark: Any, tmp_path: Path) -> None:
 
 def test_queries_of_parts_are_adaptive(spark: Any) -> None:
     """Sessions that penstock starts have it off, for its jobs, and a shuffle would have as many tasks as is set."""
-    batch_environment().from_data_frame(spark.range(3)).distinct().to_data_frame()
+    batch_environment().from_data_frame(spark.range(0, 3, 1, 2)).distinct().to_data_frame()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     plans = [executions.apply(at).physicalPlanDescription() for at in range(executions.size())]
     (written,) = [plan for plan in plans[-1:] if "InsertIntoHadoopFsRelationCommand" in plan]
