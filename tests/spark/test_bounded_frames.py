@@ -464,7 +464,8 @@ def test_errors_of_functions_are_those_of_a_job(spark: Any) -> None:
     failing = stream.map_batches(fails).name("Mine").uid("mine")
     expected = r"operator 'Mine' \(uid mine\), subtask \d of \d+, in .*fails\n  value \{'id': [\s\S]*ValueError: odd"
     for run in failing.to_data_frame, lambda: collect(failing.distinct().map(str)):
-        assert re.search(expected, failure_of(run))
+        text = failure_of(run)
+        assert re.search(expected, text), text
 
 
 @pytest.mark.parametrize(
