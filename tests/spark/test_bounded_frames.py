@@ -172,7 +172,9 @@ def rolled(dice: random.Random, stream: Stream, fields: list[str]) -> Stream:
 
 def grouped(dice: random.Random, stream: Stream) -> Stream:
     """A function of the rows of each key, which does not depend on their order."""
-    by_key = stream.key_by(*some(dice, keys_of(stream), 2))
+    keys, field = some(dice, keys_of(stream), 2), dice.choice(keys_of(stream))
+    by_key = stream.key_by(*keys)
+    known = stream.filter_batches(lambda batch: pyarrow.compute.is_valid(batch[field]))
     described = Types.ROW_NAMED(["n", "text"], [Types.INT(), Types.STRING()])
     return dice.choice(
         [
@@ -180,7 +182,7 @@ def grouped(dice: random.Random, stream: Stream) -> Stream:
             lambda: by_key.full_window_partition().reduce(greater),
             lambda: by_key.full_window_partition().map_partition(described_rows, described),
             lambda: by_key.full_window_partition().aggregate(Greatest(), output_type=described),
-            lambda: by_key.full_window_partition().sort_partition(dice.choice(keys_of(stream))),
+            lambda: known.key_by(*keys).full_window_partition().sort_partition(field),
         ]
     )()
 
@@ -225,7 +227,7 @@ def semi_joined(dice: random.Random, stream: Stream, other: Stream) -> Stream:
 
 def aggregated(dice: random.Random, stream: Stream) -> Stream:
     keys, fields = some(dice, keys_of(stream), 2), fields_of(stream)
-    aggregates: dict[str, Any] = {"n": "count"}
+    aggregates: dict[str, Any] = {"of all": "count"}
     for number, (name, kind) in enumerate(fields.items()):
         of = ["count"]
         of += ["min", "max"] * (kind in KEYS or kind in NUMBERS)
