@@ -21,6 +21,7 @@ from tests.unit.datastream.simulated import collected
 from tests.unit.datastream.simulated import environment as simulator_environment
 
 from penstock.common import Configuration, Row, WatermarkStrategy
+from penstock.common.columns.record_columns import RecordColumns
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.datastream import AggregateFunction, DataStream, Order, StreamExecutionEnvironment
 from penstock.datastream.connectors.file_system import BulkFormat, FileSource
@@ -44,10 +45,19 @@ KEYS = [
 NUMBERS = [Types.LONG(), Types.INT(), Types.DOUBLE(), Types.FLOAT()]
 TIMES = [Types.SQL_TIMESTAMP(), Types.INSTANT()]
 COLUMNS = ["id", "small", "city", "yes", "day", "code", "share", "part", "at", "local"]
-SCHEMA = (
-    "id LONG, small INT, city STRING, yes BOOLEAN, day DATE, code BINARY, share DOUBLE, part FLOAT, at TIMESTAMP, "
-    "local TIMESTAMP_NTZ, price DECIMAL(20,2), list ARRAY<INT>"
-)
+SCHEMA = pyarrow.schema(
+    {
+        "id": pyarrow.int64(), "small": pyarrow.int32(), "city": pyarrow.string(), "yes": pyarrow.bool_(),
+        "day": pyarrow.date32(), "code": pyarrow.binary(), "share": pyarrow.float64(), "part": pyarrow.float32(),
+        "at": pyarrow.timestamp("us", "UTC"), "local": pyarrow.timestamp("us"), "price": pyarrow.decimal128(20, 2),
+        "list": pyarrow.list_(pyarrow.int32()),
+    }
+)  # fmt: skip
+OF_SPARK = {
+    "id": "LONG", "small": "INT", "city": "STRING", "yes": "BOOLEAN", "day": "DATE", "code": "BINARY",
+    "share": "DOUBLE", "part": "FLOAT", "at": "TIMESTAMP", "local": "TIMESTAMP_NTZ", "price": "DECIMAL(20,2)",
+    "list": "ARRAY<INT>",
+}  # fmt: skip
 IN_PLACE_OF_NULL = -0x3_59E1_4D2B_6F08
 """What joins compare in place of a null."""
 EXTREMES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**32, -1, 0]
@@ -56,7 +66,7 @@ EXTREMES = [2**63 - 1, -(2**63), 2**62, -(2**62), 2**32, -1, 0]
 @pytest.fixture
 def spark() -> Iterator[Any]:
     session = session_for(2, False, Configuration(), None)
-    session.conf.set("spark.sql.shuffle.partitions", "3")
+    session.conf.set("spark.sql.shuffle.partitions", "2")
     yield session
     session.conf.unset("spark.sql.shuffle.partitions")
 
@@ -67,14 +77,29 @@ def batch_environment(way: str = "frames", parallelism: int = 2) -> StreamExecut
 
 def random_frame(spark: Any, dice: random.Random, rows: int) -> Any:
     """A frame of few values, which are equal often, and missing often. The simulator cannot compare NaN."""
+    return frame_of(spark, random_table(dice, rows))
+
+
+def frame_of(spark: Any, table: pyarrow.Table) -> Any:
+    """The table in two partitions, and not in one for each slot."""
+    return spark.createDataFrame(table, ", ".join(f"{name} {OF_SPARK[name]}" for name in table.column_names)).coalesce(
+        2
+    )
+
+
+def frame_of_rows(spark: Any, rows: list[Any], schema: str) -> Any:
+    return spark.createDataFrame(rows, schema).coalesce(2)
+
+
+def random_table(dice: random.Random, rows: int) -> pyarrow.Table:
     day, time = datetime.date(1969, 12, 31), datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999)
     of_columns: list[list[Any]] = [
         [1, 2, 3, IN_PLACE_OF_NULL], [1, 2, 3, -4], ["", "Oslo", "Zürich", "\0null\0", "\U0001f600"], [True, False],
         [day, datetime.date(2024, 2, 29)], [b"", b"\0\xff", b"\0null\0"], [0.0, -0.0, 1.5, -2.25, float("inf")],
         [0.5, 1.0, -4.0], [time.replace(tzinfo=datetime.UTC)], [time], [None], [[1, None], []],
     ]  # fmt: skip
-    values = [tuple(dice.choice([*of, None]) for of in of_columns) for _ in range(rows)]
-    return spark.createDataFrame(values, SCHEMA).repartition(3)
+    columns = [[dice.choice([*of, None]) for _ in range(rows)] for of in of_columns]
+    return pyarrow.table(dict(zip(SCHEMA.names, columns, strict=True)), SCHEMA)
 
 
 def fields_of(stream: Stream) -> dict[str, TypeInformation]:
@@ -147,7 +172,9 @@ def rolled(dice: random.Random, stream: Stream, fields: list[str]) -> Stream:
 
 def grouped(dice: random.Random, stream: Stream) -> Stream:
     """A function of the rows of each key, which does not depend on their order."""
-    by_key = stream.key_by(*some(dice, keys_of(stream), 2))
+    keys, field = some(dice, keys_of(stream), 2), dice.choice(keys_of(stream))
+    by_key = stream.key_by(*keys)
+    known = stream.filter_batches(lambda batch: pyarrow.compute.is_valid(batch[field]))
     described = Types.ROW_NAMED(["n", "text"], [Types.INT(), Types.STRING()])
     return dice.choice(
         [
@@ -155,7 +182,7 @@ def grouped(dice: random.Random, stream: Stream) -> Stream:
             lambda: by_key.full_window_partition().reduce(greater),
             lambda: by_key.full_window_partition().map_partition(described_rows, described),
             lambda: by_key.full_window_partition().aggregate(Greatest(), output_type=described),
-            lambda: by_key.full_window_partition().sort_partition(dice.choice(keys_of(stream))),
+            lambda: known.key_by(*keys).full_window_partition().sort_partition(field),
         ]
     )()
 
@@ -200,7 +227,7 @@ def semi_joined(dice: random.Random, stream: Stream, other: Stream) -> Stream:
 
 def aggregated(dice: random.Random, stream: Stream) -> Stream:
     keys, fields = some(dice, keys_of(stream), 2), fields_of(stream)
-    aggregates: dict[str, Any] = {"n": "count"}
+    aggregates: dict[str, Any] = {"of all": "count"}
     for number, (name, kind) in enumerate(fields.items()):
         of = ["count"]
         of += ["min", "max"] * (kind in KEYS or kind in NUMBERS)
@@ -226,35 +253,46 @@ def results_of(rows: Any) -> Counter[Any]:
     return Counter(tuple(map(plain, row)) for row in rows)
 
 
-def streams_of(env: StreamExecutionEnvironment, frames: list[Any], tables: list[pyarrow.Table]) -> list[Stream]:
-    """Each frame, and one of them as a table and as a collection."""
-    streams = [env.from_data_frame(frame) for frame in frames]
-    some_rows, row_type = tables[0].drop(["price", "list"]), streams[0].project(*COLUMNS).get_type()
-    rows = [Row(**row) for row in some_rows.slice(5).to_pylist()]
-    return [*streams, env.from_data_frame(some_rows.slice(0, 5)), env.from_collection(rows, row_type)]
+Make = Callable[[StreamExecutionEnvironment, pyarrow.Table], Stream]
+
+
+def streams_of(env: StreamExecutionEnvironment, tables: list[pyarrow.Table], make: Make) -> list[Stream]:
+    """A stream of each table, and one of rows in memory, as a table and as a collection."""
+    some_rows = tables[0].select(COLUMNS)
+    table = env.from_data_frame(some_rows.slice(0, 5))
+    (batch,) = some_rows.slice(5).combine_chunks().to_batches()
+    rows = RecordColumns(declared(table)).reader()(batch)
+    return [*(make(env, one) for one in tables), table, env.from_collection(rows, declared(table))]
+
+
+def declared(stream: Stream) -> RowTypeInfo:
+    """The type of a stream, as a program would declare it."""
+    fields = fields_of(stream)
+    return Types.ROW_NAMED(list(fields), list(fields.values()))
 
 
 @pytest.mark.parametrize("seed", first_of(1, range(1, 12)))
 def test_random_programs_have_the_results_of_operators(spark: Any, seed: int) -> None:
     """The results of a program would depend on whether its types are declared."""
     dice = random.Random(seed)
-    frames = [random_frame(spark, dice, rows) for rows in (25, 10, 0)]
-    frames += [random_frame(spark, dice, 15).drop("price", "list"), frames[1].select("id", "city", "share", "part")]
-    tables = [frame.toArrow() for frame in frames]
+    tables = [random_table(dice, rows) for rows in (25, 10, 0)]
+    tables += [random_table(dice, 15).drop(["price", "list"]), tables[1].select(["id", "city", "share", "part"])]
+    frames = {id(table): frame_of(spark, table) for table in tables}
     computed, results = 0, 0
     for number in range(60):
         if computed >= 4 and results > 40:
             break
         env, simulated = batch_environment(), simulator_environment()
-        of_frames = random_program(random.Random(f"{seed} {number}"), streams_of(env, frames, tables))
-        of_tables = random_program(random.Random(f"{seed} {number}"), streams_of(simulated, tables, tables))
+        streams = streams_of(env, tables, lambda env, table: env.from_data_frame(frames[id(table)]))
+        of_frames = random_program(random.Random(f"{seed} {number}"), streams)
+        streams = streams_of(simulated, tables, lambda env, table: env.from_data_frame(table))
+        of_tables = random_program(random.Random(f"{seed} {number}"), streams)
         assert fields_of(of_frames) == fields_of(of_tables)
         part = whole_frame(of_frames._transformation, Configuration())
         if part is not None:
             expected = results_of(collected(of_tables))
-            assert results_of(collected(simulated.from_data_frame(part.frame.toArrow()))) == expected, (
-                f"program {number}"
-            )
+            found = part.frame.toArrow()
+            assert results_of(collected(simulated.from_data_frame(found))) == expected, f"program {number}"
             computed, results = computed + 1, results + len(expected)
     assert computed >= 4 and results > 40, "too few programs are DataFrames, or they have too few results"
 
@@ -282,7 +320,7 @@ def test_a_program_of_frames_is_a_frame(spark: Any) -> None:
 
 def test_ranges_are_sorted_in_the_order_of_subtasks(spark: Any) -> None:
     """A sort by Spark would lose its order where an operator reads its rows."""
-    frame = spark.range(2_000).selectExpr("(id * 7919) % 2000 AS number", "id % 7 AS day").repartition(4)
+    frame = spark.range(0, 2_000, 1, 3).selectExpr("(id * 7919) % 2000 AS number", "id % 7 AS day")
     env = batch_environment()
     ranges = env.from_data_frame(frame).partition_by_range("number").full_window_partition()
     by_day = ranges.sort_partition("number").full_window_partition().sort_partition("day", Order.DESCENDING)
@@ -304,7 +342,7 @@ def test_sums_are_exact(spark: Any) -> None:
     """A sum whose parts do not fit 64 bits would wrap, or be null."""
     of_keys = [[2**63 - 1, 5, -10], [-(2**63), -1, 2**62, 1], EXTREMES, [None], [None, -(2**63)]]
     rows = [(key, number) for key, numbers in enumerate(of_keys) for number in numbers]
-    frame = spark.createDataFrame(rows, "key INT, number LONG").repartition(3)
+    frame = frame_of_rows(spark, rows, "key INT, number LONG")
     total = batch_environment().from_data_frame(frame).key_by("key").aggregate({"sum": ("number", "sum")})
     known = [[number for number in numbers if number is not None] for numbers in of_keys]
     expected = [(key, sum(numbers) if numbers else None) for key, numbers in enumerate(known)]
@@ -322,7 +360,7 @@ def test_a_sum_that_does_not_fit_fails(spark: Any, numbers: list[int], ansi: str
     """It would wrap, as Spark's does outside its ANSI mode."""
     spark.conf.set("spark.sql.ansi.enabled", ansi)
     try:
-        frame = spark.createDataFrame([(1, number) for number in numbers], "key INT, number LONG")
+        frame = frame_of_rows(spark, [(1, number) for number in numbers], "key INT, number LONG")
         total = batch_environment().from_data_frame(frame).key_by("key").aggregate({"sum": ("number", "sum")})
         assert "the sum 'sum' of 'number' does not fit 64 bits" in failure_of(total.to_data_frame)
         texts = total.map(str)
@@ -334,7 +372,7 @@ def test_a_sum_that_does_not_fit_fails(spark: Any, numbers: list[int], ansi: str
 def test_nan_is_the_greatest_number_and_zero_has_no_sign(spark: Any) -> None:
     """The least and greatest numbers would be others than those of operators."""
     numbers = [(1, float("nan")), (1, 2.0), (1, None), (2, -0.0), (2, -0.0), (3, None)]
-    frame = spark.createDataFrame(numbers, "key INT, number DOUBLE").repartition(3)
+    frame = frame_of_rows(spark, numbers, "key INT, number DOUBLE")
     stream = batch_environment().from_data_frame(frame).key_by("key")
     ends = stream.aggregate({"least": ("number", "min"), "most": ("number", "max")}).to_data_frame()
     assert sorted(map(repr, map(tuple, ends.collect()))) == ["(1, 2.0, nan)", "(2, 0.0, 0.0)", "(3, None, None)"]
@@ -342,7 +380,7 @@ def test_nan_is_the_greatest_number_and_zero_has_no_sign(spark: Any) -> None:
 
 def test_a_null_is_not_sorted(spark: Any) -> None:
     """Spark would sort it first, where operators fail."""
-    frame = spark.createDataFrame([(1,), (None,)], "number INT")
+    frame = frame_of_rows(spark, [(1,), (None,)], "number INT")
     for program in (
         lambda stream: stream.full_window_partition().sort_partition("number"),
         lambda stream: stream.partition_by_range("number"),
@@ -354,7 +392,7 @@ def test_a_null_is_not_sorted(spark: Any) -> None:
 def test_names_of_columns_are_those_of_the_program(spark: Any) -> None:
     """Names that differ by case or contain a dot, and a frame that is joined with itself, would be ambiguous."""
     spark.conf.set("spark.sql.caseSensitive", "true")
-    frame = spark.createDataFrame([(1, 2, 3)], "a INT, A INT, `b.c` INT")
+    frame = frame_of_rows(spark, [(1, 2, 3)], "a INT, A INT, `b.c` INT")
     spark.conf.unset("spark.sql.caseSensitive")
     stream = batch_environment().from_data_frame(frame)
     pairs = stream.join(stream).where("a").equal_to("a").select(["A", "b.c"], {"a": "b.c"})
@@ -365,7 +403,7 @@ def test_results_of_joins_have_the_last_time(spark: Any) -> None:
     """A function would see other timestamps if the types were not declared."""
     times: dict[str, list[Any]] = {}
     for way in WAYS:
-        stream = batch_environment(way).from_data_frame(spark.range(3))
+        stream = batch_environment(way).from_data_frame(spark.range(0, 3, 1, 2))
         joined = stream.semi_join(stream).where("id").equal_to("id").process(times_of)
         times[way] = collect(joined.union(stream.distinct().process(times_of)))
     assert Counter(times["frames"]) == Counter(times["operators"]) == {2**63 - 1: 3, None: 3}
@@ -391,8 +429,8 @@ def test_explain_says_where_a_program_changes_sides(spark: Any) -> None:
     """A user could not see which parts run on workers, and why."""
 
     def program(env: StreamExecutionEnvironment) -> None:
-        stream = env.from_data_frame(spark.range(3).selectExpr("id", "rand() AS chance"))
-        steady = env.from_data_frame(spark.range(3), source_name="steady")
+        stream = env.from_data_frame(spark.range(0, 3, 1, 2).selectExpr("id", "rand() AS chance"))
+        steady = env.from_data_frame(spark.range(0, 3, 1, 2), source_name="steady")
         stream.distinct("id").union(stream).print()
         steady.distinct("id").print()
         env.execute()
@@ -431,7 +469,7 @@ def test_frames_that_choose_rows_are_computed_once(spark: Any, choose: Callable[
 
 def test_explain_shows_a_program_that_is_a_frame(spark: Any) -> None:
     """It would say that the program executes no job."""
-    graph = planned(lambda env: env.from_data_frame(spark.range(3)).distinct().to_data_frame())
+    graph = planned(lambda env: env.from_data_frame(spark.range(0, 3, 1, 2)).distinct().to_data_frame())
     assert changes_of(graph) == [
         "'Distinct' runs as a DataFrame, whose rows operators read",
         "the DataFrame is the result: no operator runs",
@@ -443,7 +481,7 @@ def test_timed_records_are_read_by_operators(spark: Any) -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner("id")
 
     def program(env: StreamExecutionEnvironment) -> None:
-        env.from_data_frame(spark.range(3), strategy).distinct("id").print()
+        env.from_data_frame(spark.range(0, 3, 1, 2), strategy).distinct("id").print()
         env.execute()
 
     assert changes_of(planned(program)) == []
@@ -455,11 +493,12 @@ def test_errors_of_functions_are_those_of_a_job(spark: Any) -> None:
     def fails(batch: Any) -> Any:
         raise ValueError("odd")
 
-    stream = batch_environment().from_data_frame(spark.range(3)).distinct()
+    stream = batch_environment().from_data_frame(spark.range(0, 3, 1, 2)).distinct()
     failing = stream.map_batches(fails).name("Mine").uid("mine")
     expected = r"operator 'Mine' \(uid mine\), subtask \d of \d+, in .*fails\n  value \{'id': [\s\S]*ValueError: odd"
     for run in failing.to_data_frame, lambda: collect(failing.distinct().map(str)):
-        assert re.search(expected, failure_of(run))
+        text = failure_of(run)
+        assert re.search(expected, text), text
 
 
 @pytest.mark.parametrize(
@@ -482,7 +521,7 @@ def test_errors_of_functions_are_those_of_a_job(spark: Any) -> None:
 )  # fmt: skip
 def test_values_that_do_not_fit_fail(spark: Any, rows: Any, program: Any, text: str) -> None:
     """They would wrap, or be ignored."""
-    frame = spark.createDataFrame([*rows, (2, None)], "key INT, n INT")
+    frame = frame_of_rows(spark, [*rows, (2, None)], "key INT, n INT")
     keyed = batch_environment().from_data_frame(frame).key_by("key")
     assert text in failure_of(program(keyed).to_data_frame)
 
@@ -502,7 +541,7 @@ def test_a_row_by_itself_stays_what_it_is(spark: Any) -> None:
 
 def test_groups_are_together_and_in_order_for_an_operator(spark: Any) -> None:
     """Rows of a key would come in several runs, or out of order."""
-    frame = spark.range(500).selectExpr("id % 40 AS key", "id * 7919 % 500 AS number").repartition(4)
+    frame = spark.range(0, 500, 1, 3).selectExpr("id % 40 AS key", "id * 7919 % 500 AS number")
     groups = batch_environment().from_data_frame(frame).key_by("key").full_window_partition()
     listed = groups.sort_partition("number", Order.DESCENDING).full_window_partition()
     parts = collect(listed.map_partition(lambda rows: [[tuple(row) for row in rows]]))
@@ -538,7 +577,7 @@ def test_files_are_read_as_tasks_read_them(spark: Any, tmp_path: Path) -> None:
 
 def test_queries_of_parts_are_adaptive(spark: Any) -> None:
     """Sessions that penstock starts have it off, for its jobs, and a shuffle would have as many tasks as is set."""
-    batch_environment().from_data_frame(spark.range(3)).distinct().to_data_frame()
+    batch_environment().from_data_frame(spark.range(0, 3, 1, 2)).distinct().to_data_frame()
     executions = spark._jsparkSession.sharedState().statusStore().executionsList()
     plans = [executions.apply(at).physicalPlanDescription() for at in range(executions.size())]
     (written,) = [plan for plan in plans[-1:] if "InsertIntoHadoopFsRelationCommand" in plan]

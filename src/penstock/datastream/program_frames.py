@@ -71,8 +71,7 @@ class ProgramFrames:
 
     def is_ordered(self, source: SourceTransformation) -> bool:
         """Return whether the records of a source have an order: one subtask reads them, and not from a DataFrame."""
-        parallelism = source.parallelism or self._configuration.get(options.PARALLELISM)
-        return parallelism == 1 and _frame_of(source) is None
+        return self._parallelism_of(source) == 1 and _frame_of(source) is None
 
     def reason_for_tasks(self) -> str | None:
         """Return why functions have to run in tasks of a job; None if Spark's own workers can call them."""
@@ -88,6 +87,9 @@ class ProgramFrames:
 
         parallelism = self._configuration.get(options.PARALLELISM)
         return Lowering(parts, parallelism, payload=lambda: self._payload, read=self._frame_to_read)
+
+    def _parallelism_of(self, source: SourceTransformation) -> int:
+        return source.parallelism or self._configuration.get(options.PARALLELISM)
 
     @cached_property
     def _payload(self) -> Payload:
@@ -168,7 +170,7 @@ class ProgramFrames:
             return FileReads(self._payload, table._format, table._splits(), columns).frame(self._session)
         from penstock.hosts.spark.frames.table_frame import frame_of_table
 
-        return frame_of_table(self._session, table)
+        return frame_of_table(self._session, table, self._parallelism_of(stream))
 
 
 def _frame_of(stream: SourceTransformation) -> DataFrame | None:

@@ -35,8 +35,9 @@ def is_declared(table: pyarrow.Table, row_type: RowTypeInfo) -> bool:
     return list(table.schema.types) == [kind.to_arrow() for kind in row_type.get_field_types()]
 
 
-def frame_of_table(session: SparkSession, table: pyarrow.Table) -> DataFrame:
-    """Return a DataFrame of these rows."""
+def frame_of_table(session: SparkSession, table: pyarrow.Table, partitions: int) -> DataFrame:
+    """Return a DataFrame of these rows, in so many partitions at most: Spark would make one for each slot."""
     schema = exchanged(table.schema)
     # With the schema: without, a time without a zone would be one of the session's zone.
-    return session.createDataFrame(table.rename_columns(schema.names).cast(schema), schema_in_spark(schema))
+    renamed = table.rename_columns(schema.names).cast(schema)
+    return session.createDataFrame(renamed, schema_in_spark(schema)).coalesce(partitions)
