@@ -30,7 +30,7 @@ def await_earlier_iterations(plan: Plan) -> Plan:
         after.setdefault(source, []).append(target)
     added = [
         # One head of the earlier iteration knows all: the others leave each superstep, and its end, at the same place.
-        StreamEdge(earlier[0], head, EndPartitioner(), END, OTHERS)
+        StreamEdge(earlier[0], head, EndPartitioner(), tag=END, input_index=OTHERS)
         for loop, earlier in iterations
         for later in (inside for other, inside in iterations if other is not loop and reached(min(loop), after) & other)
         for head in later

@@ -18,7 +18,7 @@ from penstock.engine.state.operator_state import NamedList
 END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
 END_OF_ITERATION = "on_iteration_terminated"
 TERMINATED = "(iteration) terminated"
-"""Name of the state that says that the listener was told of the end of the iteration."""
+"""Name of the state of listeners that have been called at the end of the iteration."""
 
 
 def is_listener(function: object) -> bool:

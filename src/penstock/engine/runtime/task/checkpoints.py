@@ -299,7 +299,8 @@ class TaskCheckpoints:
 
     def _take_snapshot(self, barrier: CheckpointBarrier, figures: SnapshotFigures | None) -> None:
         started_ns = self._clock()
-        if any(one.holds_superstep for one in self._chain.operators) or any(one.holds_superstep for one in self._edges):
+        held = [operator.holds_superstep for operator in self._chain.operators]
+        if any(held) or any(edge.holds_superstep for edge in self._edges):
             # Its iteration waits for another one: at the boundaries of its own supersteps nothing is held.
             self.decline(barrier.checkpoint_id, DeclineReason.ITERATION)
             return
