@@ -4,9 +4,10 @@ python -m benchmarks.nexmark_latency --rate 20000 --seconds 60 --only q0,q5,q20
 
 Both sources keep a schedule that begins with their first event: event k is due `k / rate` later, by the clock of the
 machine. Latency is how much later a row arrives behind the query than the event with its time was due; for q5 it counts
-from the end of the window and the delay of the watermark on. Rows of the first 15 s are not counted. Two subtasks,
-state on the heap, no checkpoints, defaults (mini-batch would wait for 2 s). Flink's source takes its events' times from
-the moment at which its table is created; so functions behind it learn when the schedule of each subtask began.
+from the end of the window and the delay of the watermark on. Rows that are due in the first 15 s are not counted, nor
+windows that only the end of the input ends. Two subtasks, state on the heap, no checkpoints, defaults (mini-batch would
+wait for 2 s). Flink's source takes its events' times from the moment at which its table is created; so functions behind
+it learn when the schedule of each subtask began.
 """
 
 from __future__ import annotations
@@ -142,16 +143,16 @@ class _Events(TableConnector):
 
 
 class _Latencies(TableConnector):
-    def __init__(self, folder: str) -> None:
-        self._sink = _LatencySink(folder)
+    def __init__(self, folder: str, end_ms: int) -> None:
+        self._sink = _LatencySink(folder, end_ms)
 
     def sink(self, request: SinkRequest) -> TableSink:
         return TableSink(self._sink)
 
 
 class _LatencySink(Sink[Any]):
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, end_ms: int) -> None:
+        self.folder, self.end_ms = folder, end_ms
 
     def takes_columns(self, columns: Any) -> bool:
         return True
@@ -164,7 +165,7 @@ class _LatencyWriter(SinkWriter[Any]):
     """Counts rows by their latency (ms), and writes the counts at the end."""
 
     def __init__(self, sink: _LatencySink, subtask: int) -> None:
-        self._folder = Path(sink.folder)
+        self._folder, self._end_ms = Path(sink.folder), sink.end_ms
         self._file = self._folder / f"{subtask}.json"
         self._start_ms: int | None = None
         self._counts: Counter[int] = Counter()
@@ -179,7 +180,7 @@ class _LatencyWriter(SinkWriter[Any]):
             assert self._start_ms is not None, "a row has left a source before all of them ran"
         times = compute.cast(batch.column(batch.num_columns - 1), pyarrow.timestamp("ms")).view(pyarrow.int64())
         since_first_ms = times.to_numpy(zero_copy_only=False) - _BASE_MS
-        counted = since_first_ms[since_first_ms >= _WARMUP_MS]
+        counted = since_first_ms[(since_first_ms >= _WARMUP_MS) & (since_first_ms < self._end_ms)]
         ages, counts = numpy.unique(now_ms - self._start_ms - counted, return_counts=True)
         self._counts.update(dict(zip(ages.tolist(), counts.tolist(), strict=True)))
 
@@ -193,7 +194,7 @@ def of_penstock(name: str, rate: int, seconds: int) -> Counter[int]:
     found: Counter[int] = Counter()
     with tempfile.TemporaryDirectory(prefix="nexmark-latency-") as folder:
         register_connector("events-on-schedule", _Events(folder, rate, rate * seconds))
-        register_connector("latencies", _Latencies(folder))
+        register_connector("latencies", _Latencies(folder, seconds * 1000))
         env = StreamExecutionEnvironment.get_execution_environment(Configuration()).set_parallelism(_PARALLELISM)
         tables = StreamTableEnvironment.create(env)
         for statement in (events_table({"connector": "events-on-schedule"}), *VIEWS):
@@ -209,7 +210,8 @@ def of_flink(name: str, rate: int, seconds: int, generator: Path) -> Counter[int
     """Return the same of Flink. Raises RuntimeError if it fails."""
     rates = {"first-event.rate": str(rate), "next-event.rate": str(rate), "events.num": str(rate * seconds)}
     events = events_table({"connector": "nexmark", "max-emit-speed": "false", **rates})
-    query = {"name": name, "setup": [events, *_FLINK_VIEWS], "latency": _FLINK_QUERIES[name], "warmup_ms": _WARMUP_MS}
+    query = {"name": name, "setup": [events, *_FLINK_VIEWS], "latency": _FLINK_QUERIES[name]}
+    query |= {"warmup_ms": _WARMUP_MS, "end_ms": seconds * 1000}
     (answer,) = run_in_flink(FLINK, [], [query], jars=[generator])
     if "error" in answer:
         raise RuntimeError(answer["error"])

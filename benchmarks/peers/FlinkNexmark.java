@@ -36,8 +36,8 @@ import org.apache.flink.types.RowKind;
  * The file has `options` of the environment, `setup` (statements), and `queries`: a list of `name`, `setup`, and `insert`
  * (to be measured: seconds of wall clock and of CPU of this process) or `select` (whose final rows are counted and
  * digested, by the columns `compared`; with a column `key`, a row replaces the one of its key), or `latency`: a query
- * whose last column is the clock's time at which each row is due, UTC, of those behind the first `warmup_ms` a histogram
- * of how much later they arrive (ms). Its events pass the filter `leaves_source(time)`; `due(time)` there is when an
+ * whose last column is the clock's time at which each row is due, UTC, of those due from `warmup_ms` to `end_ms` behind
+ * the first event a histogram of how much later they arrive (ms). Its events pass the filter `leaves_source(time)`; `due(time)` there is when an
  * event of this time is due at this subtask of the source, and `begun(time)` behind it when it is at the last one.
  */
 public class FlinkNexmark {
@@ -150,7 +150,8 @@ public class FlinkNexmark {
             return;
         }
         if (query.get("latency") != null) {
-            latency(tables, program, (String) query.get("latency"), (Integer) query.get("warmup_ms"), answer);
+            int from = (Integer) query.get("warmup_ms"), end = (Integer) query.get("end_ms");
+            latency(tables, program, (String) query.get("latency"), from, end, answer);
             return;
         }
         OperatingSystemMXBean system = (OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
@@ -162,20 +163,21 @@ public class FlinkNexmark {
     }
 
     private static void latency(StreamTableEnvironment tables, StreamExecutionEnvironment program, String select,
-            int warmupMs, Map<String, Object> answer) throws Exception {
+            int from, int end, Map<String, Object> answer) throws Exception {
         LATENCIES.clear();
         STARTS.clear();
         FIRST.set(Long.MAX_VALUE);
         tables.toChangelogStream(tables.sqlQuery(select))
-            .map(row -> arrived(row, warmupMs)).returns(Boolean.class).sinkTo(new DiscardingSink<>());
+            .map(row -> arrived(row, from, end)).returns(Boolean.class).sinkTo(new DiscardingSink<>());
         program.execute();
         answer.put("latencies_ms", LATENCIES);
     }
 
-    private static boolean arrived(Row row, int warmupMs) {
+    private static boolean arrived(Row row, int from, int end) {
         LocalDateTime due = (LocalDateTime) row.getField(row.getArity() - 1);
         long dueMs = due.toInstant(ZoneOffset.UTC).toEpochMilli();
-        if (dueMs >= FIRST.get() + warmupMs) {
+        long first = FIRST.get();
+        if (dueMs >= first + from && dueMs < first + end) {
             LATENCIES.computeIfAbsent(System.currentTimeMillis() - dueMs, any -> new LongAdder()).add(1);
         }
         return true;

@@ -69,7 +69,8 @@ def if_(call: Call) -> Column:
 
 
 def _if(condition: Column, value: Column, otherwise: Column) -> Column:
-    condition = pc.coalesce(condition.cast(pa.bool_()), pa.scalar(False))
+    if is_constant(condition) or condition.null_count or not pa.types.is_boolean(condition.type):
+        condition = pc.coalesce(condition.cast(pa.bool_()), pa.scalar(False))
     if pa.types.is_map(value.type):
         return per_row(
             lambda test, one, other: one if test else other, [condition, value, otherwise], value.type, nulls=True

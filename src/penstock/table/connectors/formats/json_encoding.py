@@ -78,7 +78,7 @@ class JsonEncoder:
         return joined("{", content, f"}}{end}")
 
     def _content(self, column: pyarrow.Array) -> pyarrow.Array | None:
-        """Return what is between the quotation marks of each value; None for types whose values have none."""
+        """Return what is between the quotation marks of each value; None if JSON has values of this type unquoted."""
         kind = column.type
         if arrow.is_string(kind):
             return escaped(column.cast(TEXT))
