@@ -1,10 +1,11 @@
-"""Patterns on Spark whose state is in RocksDB: a failure, another parallelism, a savepoint. Nothing is lost or doubled.
+"""Patterns on Spark: state in RocksDB through a failure, another parallelism, a savepoint; partial matches are queried.
 
-The automaton alone, on the events of each key in order of time, is the oracle.
+For matches, the automaton alone, on the events of each key in order of time, is the oracle.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,14 +14,18 @@ from typing import Any
 import pytest
 from tests.spark.jobs import STREAMING, environment, lines_to, wait_until, wait_until_running
 from tests.spark.test_lost_workers import visible
+from typer.testing import CliRunner
 
-from penstock.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler
+from penstock.cep import CEP, Pattern, PatternProcessFunction, TimedOutPartialMatchHandler, field, pattern_to_json
 from penstock.cep.automata import automaton_of
 from penstock.cep.partial_matches import PartialMatches
 from penstock.common import WatermarkStrategy
+from penstock.common.errors import StateNotFoundError
 from penstock.common.job_client import JobClient
 from penstock.datastream import OutputTag
 from penstock.datastream.connectors.datagen import DataGeneratorSource, RateLimiterStrategy
+from penstock.datastream.queryable_state import QueryableStateClient
+from penstock.service.cli.main import app
 
 pytestmark = pytest.mark.spark
 EVENTS, KEYS = 24_000, 60
@@ -120,3 +125,58 @@ def test_a_failure_another_parallelism_and_a_savepoint_with_rocksdb(tmp_path: Pa
     found, wanted = Counter(lines(tmp_path)), expected()
     assert found == wanted, f"missing {wanted - found}, in addition {found - wanted}"
     assert 0 < len(before) < wanted.total()
+
+
+def order(number: int) -> dict[str, Any]:
+    """An event of one of ten customers. Now and then all of them order, and then only the odd ones pay."""
+    customer, turn = number % 10, number // 10 % 50
+    kind = "order" if turn == 0 else "pay" if turn == 1 and customer % 2 else "look"
+    return {"customer": customer, "kind": kind, "at": number}
+
+
+def test_partial_matches_of_a_running_job_are_queried(tmp_path: Path) -> None:
+    """A user would see metrics, and not which orders are open; or those of a rule among those of another one."""
+    settings = {
+        "rest.bind-port": "0",
+        "execution.checkpointing.interval": "200 ms",
+        "execution.checkpointing.dir": str(tmp_path),
+    }
+    unpaid = Pattern.begin("order").where(field("kind") == "order").followed_by("pay").where(field("kind") == "pay")
+    unpaid = unpaid.within(10**9)
+    env = environment(STREAMING, 2, settings)
+    source = DataGeneratorSource(order, 10_000_000, RateLimiterStrategy.per_second(1_000))
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(lambda e, _: e["at"])
+    orders = env.from_source(source, strategy, "orders").key_by("customer")
+    rule = json.dumps({"id": "unpaid", "version": 1, "pattern": json.loads(pattern_to_json(unpaid))})
+    CEP.pattern(orders, unpaid).set_queryable("open").select(len).print()
+    of_rules = CEP.dynamic_patterns(orders, env.from_collection([rule])).set_queryable("open by rule")
+    of_rules.process(lambda match, ctx: [len(match)]).print()
+    job = env.execute_async("orders")
+    try:
+        job_id = str(job.get_job_id())
+        client, _ = QueryableStateClient.of_job(job_id)
+
+        def of_customer(customer: int, name: str = "open", isolation: Any = "read-uncommitted") -> Any:
+            try:
+                return client.get_kv_state(job_id, name, customer, isolation=isolation)
+            except StateNotFoundError:
+                return None
+
+        wait_until(lambda: len(of_customer(4, isolation="read-committed") or ()) > 1, "nothing is open", 120)
+        committed, live = of_customer(4, isolation="read-committed"), of_customer(4)
+        assert committed == live[: len(committed)], "no order of customer 4 is ever paid"
+        first = committed[0]["events"]["order"][0]
+        assert first["customer"] == 4
+        times = {"began": first["at"], "ends": first["at"] + 10**9}
+        assert committed[0] == {"events": {"order": [first]}, "waits_for": ["pay"], **times}
+        wait_until(lambda: of_customer(5) is None, "all orders of customer 5 are paid", 60)
+        wait_until(lambda: of_customer(4, "open by rule"), "nothing is open under the rule", 60)
+        by_rule = of_customer(4, "open by rule")
+        assert by_rule.keys() == {"unpaid"}
+        assert [one["waits_for"] for one in by_rule["unpaid"]] == [["pay"]] * len(by_rule["unpaid"])
+        for more in ([], ["--live"]):
+            printed = CliRunner().invoke(app, ["query", job_id, "open", "4", "--json", *more])
+            assert printed.exit_code == 0, printed.output
+            assert json.loads(printed.stdout.splitlines()[0])["value"][0] == committed[0]
+    finally:
+        job.cancel().result()

@@ -60,6 +60,7 @@ MAY_PATCH_ALL = {
     "tests/simulation/test_async_mutants.py",
     "tests/simulation/test_iteration_mutants.py",
     "tests/simulation/test_live_query_mutants.py",
+    "tests/simulation/test_pattern_mutants.py",
     "tests/simulation/test_region_mutants.py",
     "tests/simulation/test_savepoint_mutants.py",
     "tests/simulation/test_sql_mutants.py",

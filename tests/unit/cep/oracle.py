@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from penstock.cep import Pattern, WithinType
+from penstock.cep.automata import automaton_of
+from penstock.cep.partial_matches import PartialMatches
 
 Taken = tuple[tuple[int, int], ...]
 """Step and position of the event, in order."""
@@ -125,6 +127,35 @@ class OraclePattern:
             return True
         later = range(taken[-1][1] + 1, len(self.events))
         return not any(self._fits(position, "n") and self._in_time(taken, position) for position in later)
+
+
+def check_random_patterns(seed: int) -> None:
+    """Check that the automata of some patterns find what the definition says."""
+    chance = random.Random(seed)
+    for number in range(50):
+        pattern = random_pattern(chance) if number % 5 else plain_pattern(chance)
+        automaton = automaton_of(pattern.built())
+        partial = PartialMatches()
+        found = []
+        for label, time in pattern.events:
+            found += automaton.advance_time(partial, time)[0]
+            found += automaton.process(partial, label, time, automaton.bits(label))
+        found += automaton.advance_time(partial, 1_000)[0]
+        shown = sorted(
+            sorted((e for part in match.values() for e in part), key=lambda e: int(e[1:])) for match in found
+        )
+
+        assert shown == pattern.matches(), (seed, pattern)
+
+
+def plain_pattern(chance: random.Random) -> OraclePattern:
+    """Two or three steps that no event fits twice, and twelve events: most of them begin or complete matches."""
+    contiguities = ["strict", *chance.choices(["relaxed", "any"], k=chance.randint(1, 2))]
+    pattern = OraclePattern([OracleStep(letter, one) for letter, one in zip("abc", contiguities, strict=False)])
+    pattern.within = chance.choice([None, 5, 9])
+    letters = "abx" if len(pattern.steps) == 2 else "abcx"
+    pattern.events = [(f"{chance.choice(letters)}{number}", number + number // 4) for number in range(12)]
+    return pattern
 
 
 def random_pattern(chance: random.Random) -> OraclePattern:

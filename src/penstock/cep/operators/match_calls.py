@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from penstock.api.output_tag import OutputTag
 from penstock.common.functions.user_calls import RAISED
@@ -100,7 +100,7 @@ class ToSideOutput:
 class MatchCalls:
     """The functions of a pattern's operator, each with its form. `timed_out` is None if nothing receives timeouts."""
 
-    copy_event: ClassVar[Callable[[Any], Any] | None] = staticmethod(independent_copy)
+    copy_event: Callable[[Any], Any] | None = staticmethod(independent_copy)
     """Copies the events of a match: they stay in state, and may be part of other matches. None: functions do not change
     them."""
 
@@ -166,11 +166,11 @@ class MatchCalls:
         ctx.sides = []
         for result in results:
             if not (type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag)):
-                error = TypeError(
+                wrong = TypeError(
                     f"a partial match has no results in the main output, got {result!r:.100}: send it to a side "
                     "output, `yield tag, value`"
                 )
-                raise self._user_error(error, function.method, match, key=key, timestamp=timestamp) from error
+                raise self._user_error(wrong, function.method, match, key=key, timestamp=timestamp) from wrong
         return results
 
     def _functions(self) -> list[UserFunction]:
