@@ -31,7 +31,7 @@ def test_operators_exchanges_and_state_are_below_the_text_of_flink(tables: Strea
     assert "== Optimized Execution Plan ==" in flinks and title
     lines = [" ".join(line.split()) for line in ours.splitlines()]
     assert lines[0] == "1 with 3 subtasks"
-    assert lines[1] == "default_catalog.default_database.bids gives columns"
+    assert lines[1] == "bids gives columns"
     assert "2 with 3 subtasks, from 1 by HASH [auction]" in lines
     assert "GroupAggregate columns, state groupAggregateState" in lines
 

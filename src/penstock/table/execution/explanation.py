@@ -2,10 +2,10 @@
 
 == Execution ==
 1 with 2 subtasks
-  default_catalog.default_database.bids     gives columns
-  Scan                                      columns
+  bids            gives columns
+  Scan            columns
 2 with 2 subtasks, from 1 by HASH [auction]
-  GroupAggregate                            columns, state groupAggregateState
+  GroupAggregate  columns, state groupAggregateState
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def scan(translation: Translation, node: TableSourceScan, inputs: Sequence[Trans
         raise translation.unsupported(
             "SOURCE_WATERMARK() asks for watermarks of the connector, which does not give any: declare an expression"
         )
-    name = table.identifier.replace("`", "")
+    name = table.name
     by_split = watermark is not None and found.watermarks_by_split
     source = found.stream
     if source is None:

@@ -199,7 +199,7 @@ def _ended(
         kinds = KindColumnOperator("Kinds", columns)
         stream = translation.operator(node, kinds, [stream], role="kinds")
         columns = TableColumns(kinds.columns_given.schema if kinds.columns_given else pyarrow.schema([]))
-    name = node.dynamic_table_sink.table.identifier.replace("`", "")
+    name = node.dynamic_table_sink.table.name
     id = translation.program.next_id()
     operator: Operator
     if found.sink is None:

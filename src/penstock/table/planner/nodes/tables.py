@@ -77,6 +77,11 @@ class ContextResolvedTable(Part, frozen=True, kw_only=True):
     identifier: str
     resolved_table: ResolvedTable | None = None
 
+    @property
+    def name(self) -> str:
+        """The identifier as pages and errors show it: without quotes, catalog and database if these are the default."""
+        return self.identifier.replace("`", "").removeprefix("default_catalog.default_database.")
+
 
 class Ability(Struct, frozen=True, kw_only=True, tag_field="type", rename="camel", forbid_unknown_fields=True):
     """Something that the planner has left to a source or a sink."""
