@@ -563,13 +563,13 @@ def nothing_is_carried(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("program", [GROWING, DECLARED_GROWING], ids=["columns", "declared"])
-def test_a_fault_in_cumulative_windows_is_found(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The simulator would pass windows that forget what they had before."""
+@pytest.mark.parametrize(("program", "first"), [(GROWING, 0), (DECLARED_GROWING, 2)], ids=["columns", "declared"])
+def test_a_fault_in_cumulative_windows_is_found(program: Program, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The simulator would pass windows that forget what they had before. `first`: the seed that is known to find it."""
     nothing_is_carried(monkeypatch)
     monkeypatch.setattr(exact_conversion, "COLUMNS_FROM", 1)
     monkeypatch.setattr(mixed_windows, "ARRAYS_FROM", 1)
-    until_found(monkeypatch, ((seed, program) for seed in range(300)), run_in_flight)
+    until_found(monkeypatch, ((seed, program) for seed in range(first, 300)), run_in_flight)
 
 
 def caches_are_not_written_back(patch: pytest.MonkeyPatch) -> None:
