@@ -101,7 +101,7 @@ def aborted_counts(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(BoundaryCheckpoints, "abort", BoundaryCheckpoints.complete)
 
 
-@pytest.mark.parametrize(("fault", "first"), [(ends_without_barrier, 4), (begins_at_once, 7), (aborted_counts, 9)])
+@pytest.mark.parametrize(("fault", "first"), [(ends_without_barrier, 4), (begins_at_once, 7), (aborted_counts, 111)])
 def test_a_fault_is_found(
     fault: Callable[[pytest.MonkeyPatch], None], first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
