@@ -210,7 +210,7 @@ def of_flink(name: str, rate: int, seconds: int, generator: Path) -> Counter[int
     """Return the same of Flink. Raises RuntimeError if it fails."""
     rates = {"first-event.rate": str(rate), "next-event.rate": str(rate), "events.num": str(rate * seconds)}
     events = events_table({"connector": "nexmark", "max-emit-speed": "false", **rates})
-    query = {"name": name, "setup": [events, *_FLINK_VIEWS], "latency": _FLINK_QUERIES[name]}
+    query: dict[str, Any] = {"name": name, "setup": [events, *_FLINK_VIEWS], "latency": _FLINK_QUERIES[name]}
     query |= {"warmup_ms": _WARMUP_MS, "end_ms": seconds * 1000}
     (answer,) = run_in_flink(FLINK, [], [query], jars=[generator])
     if "error" in answer:
