@@ -90,9 +90,11 @@ class _OnSchedule(RateLimiter):
         self._per_ms, self._epoch = per_ms, epoch
         self._begun = self._folder / f"{subtask}.begun"
         self._start_ms: int | None = None
+        self._asked_ms = 0
         self._taken = 0
 
     def due(self, now_ms: int) -> int:
+        self._asked_ms = now_ms
         if self._start_ms is None:
             if not self._begun.exists():
                 self._begun.write_text(str(now_ms), encoding="utf-8")
@@ -109,7 +111,7 @@ class _OnSchedule(RateLimiter):
 
     def next_due_ms(self) -> int:
         if self._start_ms is None:
-            return time.time_ns() // 1_000_000 + 10
+            return self._asked_ms + 10
         epochs, place = divmod(self._taken, self._epoch)
         number = (epochs * self._parallelism + self._subtask) * self._epoch + place
         return self._start_ms + int(number / self._per_ms)
@@ -210,7 +212,7 @@ def of_flink(name: str, rate: int, seconds: int, generator: Path) -> Counter[int
     """Return the same of Flink. Raises RuntimeError if it fails."""
     rates = {"first-event.rate": str(rate), "next-event.rate": str(rate), "events.num": str(rate * seconds)}
     events = events_table({"connector": "nexmark", "max-emit-speed": "false", **rates})
-    query = {"name": name, "setup": [events, *_FLINK_VIEWS], "latency": _FLINK_QUERIES[name]}
+    query: dict[str, Any] = {"name": name, "setup": [events, *_FLINK_VIEWS], "latency": _FLINK_QUERIES[name]}
     query |= {"warmup_ms": _WARMUP_MS, "end_ms": seconds * 1000}
     (answer,) = run_in_flink(FLINK, [], [query], jars=[generator])
     if "error" in answer:
