@@ -115,7 +115,7 @@ def test_an_end_that_is_told_again_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     def forgetful(self: Any, lists: Any) -> None:
         restore(self, lists)
-        self._was_told = False
+        self._knows_end = False
 
     monkeypatch.setattr(SuperstepListening, "restore_lists", forgetful)
     assert any(found != wanted for found, wanted in (counts("told", seed) for seed in range(SEEDS)))

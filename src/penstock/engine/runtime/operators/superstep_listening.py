@@ -17,7 +17,7 @@ from penstock.engine.state.operator_state import NamedList
 END_OF_SUPERSTEP = "on_epoch_watermark_incremented"
 END_OF_ITERATION = "on_iteration_terminated"
 ENDED = "(iteration) ended"
-"""Name of the state that says that the listener was told of the end of the iteration."""
+"""Name of the state that says that the listener was called for the end of the iteration."""
 
 
 def is_listener(function: object) -> bool:
@@ -45,16 +45,16 @@ class SuperstepListening(Operator):
     is_notified = False
     """Whether the listener was called, and the watermark waits for the next operators of the chain."""
     _last: UserFunction | None = None
-    _was_told = False
-    """Whether the listener was told that the iteration has ended, before a snapshot that was restored, or since."""
+    _knows_end = False
+    """Whether the listener was called for the end of the iteration, before a restored snapshot, or since."""
 
     def lists(self) -> list[NamedList]:
-        told = [NamedList(ENDED, Redistribution.UNION, [True])] if self._was_told else []
-        return [*super().lists(), *told]
+        known = [NamedList(ENDED, Redistribution.UNION, [True])] if self._knows_end else []
+        return [*super().lists(), *known]
 
     def restore_lists(self, lists: list[NamedList]) -> None:
         super().restore_lists([one for one in lists if one.name != ENDED])
-        self._was_told = any(one.name == ENDED and one.items for one in lists)
+        self._knows_end = any(one.name == ENDED and one.items for one in lists)
 
     def find_listener(self, function: UserFunction) -> None:
         """Find out whether `function` listens."""
@@ -75,9 +75,9 @@ class SuperstepListening(Operator):
             self.listener, END_OF_SUPERSTEP
         )  # fmt: skip
         assert function is not None
-        if self._was_told or not hasattr(function.users_object, method):
+        if self._knows_end or not hasattr(function.users_object, method):
             return self.output.watermark(timestamp)
-        self._was_told = timestamp == MAX_TIMESTAMP
+        self._knows_end = timestamp == MAX_TIMESTAMP
         self.pending_watermark = timestamp
         times = None if timestamp == MAX_TIMESTAMP else [timestamp]
         return self.call_listener(Rows([timestamp], times), function)
