@@ -49,7 +49,8 @@ R = TypeVar("R")
 
 def distinct(stream: DataStream[T], key: Any, *fields: str) -> DataStream[T]:
     """See `DataStream.distinct`."""
-    result = first_of_keys(stream.key_by(_itself if key is None else key, *fields), 1).name("Distinct")
+    select: Any = _itself if key is None else key
+    result = first_of_keys(stream.key_by(select, *fields), 1).name("Distinct")
     if key is None:
         result._transformation.relation = Distinct((stream._without_key,))
     return result
