@@ -53,7 +53,7 @@ def test_a_query_continues_from_its_savepoint_with_its_plan(tmp_path: Path) -> N
 
     reader = SavepointReader.read(savepoint)
     (uid,) = [one.uid for one in reader.operators() if one.keyed_states]
-    counts = {key: values for key, values in reader.entries(uid, STATE_TABLE)}
+    counts = dict(reader.entries(uid, STATE_TABLE))
     assert counts.keys() <= OF_TYPES.keys() and counts[2][0] >= 20, "the state processor reads the row of each key"
 
     changed = tables(savepoint)
