@@ -105,8 +105,10 @@ def _in_words(message: str, sql: str) -> str:
             found[0], f"there is no type {found[1]}: texts are STRING, numbers INT, BIGINT or DOUBLE"
         )
     if (found := _NO_COLUMN.search(message)) and _WINDOW_OF.search(sql):
-        called = "TUMBLE(TABLE t, DESCRIPTOR(column), INTERVAL '10' SECOND)"
-        message = message.replace(found[0], f"{found[0]}: a window function is called as {called}")
+        message = message.replace(
+            found[0],
+            f"{found[0]}: a window function is called as TUMBLE(TABLE t, DESCRIPTOR(column), INTERVAL '10' SECOND)",
+        )
     if _NO_STATEMENT in message:
         words = sql.split(maxsplit=1)
         return message.replace(_NO_STATEMENT, f"a statement does not begin with {words[0] if words else 'nothing'}")
