@@ -46,7 +46,7 @@ def details(request: Request) -> dict[str, Any]:
 
 
 def _operators(vertex: JobVertex, reports: list[TaskReport]) -> list[dict[str, Any]]:
-    """Return what operators say of themselves, and the metrics that they have beside those of all operators."""
+    """Return what operators say of themselves, and the metrics that not all operators have."""
     return [
         {
             "name": node.name,
