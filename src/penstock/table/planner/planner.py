@@ -102,7 +102,7 @@ class Planner:
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
 
     def _plan_of_file(self, statement: PlanStatement) -> StatementResult:
-        force = statement.statement is not None and value_of(self._settings(), FORCE_RECOMPILE)
+        force = statement.statement is not None and value_of(self._options_that_are_set(), FORCE_RECOMPILE)
         text = statement.existing(force=force)
         if text is None:
             assert statement.statement is not None
@@ -112,7 +112,7 @@ class Planner:
             return StatementResult(plan=read_plan(text))
         return StatementResult(columns=("result",), rows=(("OK",),))
 
-    def _settings(self) -> dict[str, str | None]:
+    def _options_that_are_set(self) -> dict[str, str | None]:
         return {str(key): value for key, value in self.execute("SET").rows}
 
     def compile_plan(self, statements: Sequence[str]) -> CompiledPlan:
