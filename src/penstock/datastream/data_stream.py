@@ -592,9 +592,10 @@ class DataStream(OperatorSettings, Generic[T]):
         operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns=columns, rejected=rejected)
         result = self._operator("Filter Batches", operator, self._transformation.output_type)
         inputs = (self._transformation,)
-        result._transformation.relation = (
+        relation = (
             ColumnFunction(inputs, operator) if rejected is None else ForOperators(inputs, "it has a side output")
         )
+        result._transformation.relation = relation
         return result
 
     def shuffle(self) -> DataStream[T]:

@@ -132,7 +132,7 @@ class ProgramFrames:
         return table if isinstance(table, str) else None
 
     def _table_of(self, stream: SourceTransformation) -> _Table | str:
-        """Return what makes the DataFrame of a source; or why it is none."""
+        """Return what makes the DataFrame of a source; or why it can't be one."""
         from penstock.connectors.frames.source import TableSource
 
         source, row_type = stream.source, stream.output_type

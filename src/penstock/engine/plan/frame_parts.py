@@ -59,7 +59,7 @@ class SourceKind(enum.Enum):
 
 
 class Frames(Protocol):
-    """What a program has to do with DataFrames."""
+    """The questions about DataFrames that a program answers."""
 
     def reason_to_copy(self, source: SourceTransformation) -> str | None:
         """Return why operators have to read a source; None if it is a DataFrame that other ones can read."""

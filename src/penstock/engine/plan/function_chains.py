@@ -25,13 +25,13 @@ class FunctionChain(NamedTuple):
     operators: Sequence[DetachedOperator]
     before: Transformation
     key_fields: tuple[str, ...] = ()
-    """The key of the groups of the first function; empty if it has none."""
+    """The key of the groups of the first function; empty if the function gets whole partitions."""
     combiner: Sequence[DetachedOperator] = ()
     """What reduces the rows of each key before they are brought together, if the function of groups allows it."""
 
 
 def function_chain(end: Transformation, timed: Collection[int]) -> FunctionChain:
-    """Return the longest chain of functions that ends with a stream; without operators if it is no function.
+    """Return the longest chain of functions that ends with a stream; the chain is empty if something else ends it.
 
     `timed`: the ids of streams whose records have the last timestamp.
     """

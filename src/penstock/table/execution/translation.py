@@ -82,7 +82,7 @@ class Translation:
         """The identifier of the sink whose rows are returned as a stream, as `result`."""
         self.result: Transformation | None = None
         self.parallelism = _parallelism(options)
-        """Of operators that nothing else tells one; None: that of the program."""
+        """The parallelism of operators that nothing else tells one; None: that of the program."""
         self.uid_prefix = ""
         self.watermark_interval_ms = watermark_interval_ms
         self.functions = functions or {}

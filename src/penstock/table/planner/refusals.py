@@ -37,7 +37,7 @@ _HINTS = {
     "Only constant window descriptors are supported.": "The number of an interval is a text: INTERVAL '10' SECOND.",
     "only single statement supported": "Execute each by itself, or a script by `penstock sql -f`.",
 }
-"""What the planner says, and what to do."""
+"""The planner's texts, and what to do."""
 _NO_COLUMN = re.compile(r"Column '\w+' not found in any table")
 _NO_TYPE = re.compile(r"Unknown identifier '(\w+)'")
 _WINDOW_OF = re.compile(

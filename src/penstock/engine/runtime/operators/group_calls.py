@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.operators.function import UserFunction
 
 REDUCE, AGGREGATE, MAP_PARTITION = "reduce", "aggregate", "map_partition"
-"""What the function is for the records of a key."""
+"""The user's function for the records of a key."""
 
 
 class GroupOperator(Operator):

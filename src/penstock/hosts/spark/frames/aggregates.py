@@ -49,8 +49,8 @@ def aggregate(one: FieldAggregate, columns: dict[str, StructField], exact: bool)
 def rolled(frame: DataFrame, names: Sequence[str], of: Rolled, exact: bool) -> DataFrame:
     """Return for each key one of its rows with the sum, or the least or greatest value, of a field. `exact`: of sums.
 
-    Fails at a None beside another value, as functions of Python do. All columns that are not computed are those of one
-    row, the first one of an aggregation's buffer.
+    Fails where values are None and others are not, as functions of Python do. All columns that are not computed are
+    those of one row, the first one of an aggregation's buffer.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

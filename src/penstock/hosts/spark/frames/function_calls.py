@@ -54,7 +54,7 @@ class FunctionCalls(WorkerFunction):
         for chunk in DetachedChain(operators, place).results(self._chunks(received)):
             if chunk.kinds is not None and (chunk.kinds != RowKind.INSERT.value).any():
                 raise JobError(
-                    "a function has returned a Row that deletes or updates another one: a DataFrame has none"
+                    "a function has returned a Row that deletes or updates another one: a DataFrame can't have it"
                 )
             yield chunk.batch
 

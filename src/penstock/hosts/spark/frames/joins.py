@@ -36,7 +36,8 @@ def _equal(left: StructField, right: StructField) -> Column:
     """Return whether two columns are equal, where null equals null.
 
     By `<=>` Spark would hash two columns for each: the value, and whether it is null. Here null has a value that no
-    other row has; where the type has none left, it is a value that hardly any has, and the condition tells them apart.
+    other row has; where each value of the type is taken, it is a value that hardly any has, and the condition tells
+    them apart.
     """
     from pyspark.sql import functions as F  # noqa: N812
 

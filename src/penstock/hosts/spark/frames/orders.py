@@ -36,7 +36,7 @@ def _with_column(frame: DataFrame, name: str, column: Column) -> DataFrame:
 
 
 def sorted_groups(frame: DataFrame, names: Sequence[str], of: SortGroups, partitions: int) -> DataFrame:
-    """Bring the rows of each key together in so many partitions, and sort them. A null beside another row fails."""
+    """Bring the rows of each key together in so many partitions, and sort them. Nulls among other rows fail."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
