@@ -591,10 +591,8 @@ class DataStream(OperatorSettings, Generic[T]):
             check_rejected(rejected, columns)
         operator = FilterBatchesOperator("Filter Batches", function, batch_format, columns=columns, rejected=rejected)
         result = self._operator("Filter Batches", operator, self._transformation.output_type)
-        inputs = (self._transformation,)
-        relation = (
-            ColumnFunction(inputs, operator) if rejected is None else ForOperators(inputs, "it has a side output")
-        )
+        of = (self._transformation,)
+        relation = ColumnFunction(of, operator) if rejected is None else ForOperators(of, "it has a side output")
         result._transformation.relation = relation
         return result
 

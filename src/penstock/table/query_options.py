@@ -39,6 +39,7 @@ NESTED_ENFORCER = option(
     "table.exec.sink.nested-constraint-enforcer", OneOf("IGNORE", "ROWS", "ROWS_AND_COLLECTIONS"), "IGNORE"
 )
 ROWTIME_INSERTER = option("table.exec.sink.rowtime-inserter", OneOf("ENABLED", "DISABLED"), "ENABLED")
+DEFAULT_PARALLELISM = option("table.exec.resource.default-parallelism", IntegerType(32), -1)
 SORT_AT_END = option("__table.exec.sort.non-temporal.enabled__", BooleanType(), False)
 """An internal option of Flink's tests."""
 ZONE = option("table.local-time-zone", TextType(), "UTC")

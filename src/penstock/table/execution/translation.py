@@ -30,12 +30,11 @@ from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.rex_nodes import AnyRexNode
 from penstock.table.planner.secret_options import SecretOptions
-from penstock.table.query_options import ZONE, value_of
+from penstock.table.query_options import DEFAULT_PARALLELISM, ZONE, value_of
 
 T = TypeVar("T")
 _WATERMARK_INTERVAL_MS = 200
 _CURRENT_WATERMARK = '"$CURRENT_WATERMARK$1"'
-_PARALLELISM = "table.exec.resource.default-parallelism"
 
 
 class Program(Protocol):
@@ -211,7 +210,7 @@ class Translation:
 
 def _parallelism(options: Mapping[str, str]) -> int | None:
     """Return the parallelism that an option gives operators; None: none. The planner has checked the number."""
-    found = int(options.get(_PARALLELISM, "-1"))
+    found = value_of(options, DEFAULT_PARALLELISM)
     return found if found > 0 else None
 
 

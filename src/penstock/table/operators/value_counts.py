@@ -69,7 +69,9 @@ class ValueCounts(StateArray):
         runs = Runs(entries)
         ordered = numbers[runs.order]
         after = runs.sums(ordered) + runs.of_runs(counts[runs.slots])
+        self._dead -= self._without_counts(runs.slots)
         counts[runs.slots] = after[runs.ends]
+        self._dead += self._without_counts(runs.slots)
         changes = (after > 0).astype(numpy.int64) - (after - ordered > 0)
         found: Integers = runs.by_row(changes)
         return found
@@ -172,6 +174,7 @@ class ValueCounts(StateArray):
         self.only_grows = self.only_grows and bool((together >= 0).all())
         entries = self._entries_of(of_rows, keys)
         self.counts[:, entries] = together
+        self._dead -= int(together.any(axis=0).sum())
 
     @property
     def bytes_per_key(self) -> int:
@@ -186,6 +189,7 @@ class ValueCounts(StateArray):
             rows = pairs[missing]
             new = distinct_in_order(rows)
             first, self._used = self._used, self._used + len(new)
+            self._dead += len(new)
             self._make_room()
             self._codes[first : self._used] = new & ((1 << _CODE_BITS) - 1)
             self._lists.append(new >> _CODE_BITS, first)
@@ -202,6 +206,7 @@ class ValueCounts(StateArray):
             firsts = numpy.empty(self._used, numpy.int64)
             firsts[entries[new[::-1]]] = new[::-1]
             changes[new] = firsts[entries[new]] == new
+            self._dead -= self._without_counts(entries[changes > 0])
         numpy.add.at(counts, entries, numbers)
         return changes
 
@@ -215,6 +220,10 @@ class ValueCounts(StateArray):
             self._codes = grown(self._codes, room, 0)
             more = numpy.zeros((self._columns, room - self.counts.shape[1]), numpy.int64)
             self.counts = numpy.concatenate([self.counts, more], axis=1)
+
+    def _without_counts(self, entries: Integers) -> int:
+        """Return how many of these entries, each there once, have no count."""
+        return len(entries) - int(numpy.count_nonzero(self.counts[:, entries].any(axis=0)))
 
     def _rebuild(self, slots: Integers) -> None:
         """Keep the entries of these slots alone, which are the slots 0, 1, 2 and so on."""
@@ -232,6 +241,7 @@ class ValueCounts(StateArray):
                 keys = BatchKeys(values.keys(codes), numpy.arange(len(codes)))
             new = self._entries_of(places, keys)
             self.counts[:, new] = counts
+        self._dead = 0
 
 
 def plain(column: pyarrow.Array) -> pyarrow.Array:

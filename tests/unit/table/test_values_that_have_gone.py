@@ -1,0 +1,51 @@
+"""Values of DISTINCT, MIN and MAX that are counted in a group: those that were all taken back are forgotten."""
+
+from __future__ import annotations
+
+import numpy
+import pyarrow
+import pytest
+
+from penstock.table.operators.value_counts import ValueCounts
+
+MANY = 6_000
+"""More values than are kept without need."""
+
+
+def add(counts: ValueCounts, values: list[str], number: int, column: int = 0) -> None:
+    """Add values of a group, or take them back."""
+    entries = counts.entries_of(numpy.zeros(len(values), numpy.int64), [pyarrow.array(values)])
+    counts.add(entries, numpy.full(len(values), number), column)
+
+
+def values_of(counts: ValueCounts) -> list[str]:
+    return sorted(counts.values_at(counts.entries_at(numpy.array([0])).items)[0].to_pylist())
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_values_that_have_gone_are_forgotten(columns: int) -> None:
+    """A group that never ends would keep each value that it ever had, and look through all of them for the next MAX."""
+    counts = ValueCounts([pyarrow.string()], columns)
+    for first in range(0, 10 * MANY, MANY):
+        values = [f"value {number}" for number in range(first, first + MANY)]
+        for column in range(columns):
+            add(counts, values, 1, column)
+        for column in range(columns):
+            add(counts, values, -1, column)
+        add(counts, [f"kept {first}"], 1)
+        counts.compact()
+    assert values_of(counts) == sorted(f"kept {first}" for first in range(0, 10 * MANY, MANY))
+    assert counts.entries_of(numpy.array([0]), [pyarrow.array(["next"])])[0] < 4 * MANY
+
+
+def test_values_that_come_again_are_counted() -> None:
+    """A value that was forgotten would have another's count, or be forgotten with a count."""
+    counts = ValueCounts([pyarrow.string()], 1)
+    values = [f"value {number}" for number in range(MANY)]
+    for _ in range(4):
+        add(counts, values, 1)
+        add(counts, values[1:], -1)
+        add(counts, values[:2], 1)
+        counts.compact()
+        add(counts, values[:2], -1)
+        assert values_of(counts) == values[:1]
