@@ -49,3 +49,11 @@ def test_values_that_come_again_are_counted() -> None:
         counts.compact()
         add(counts, values[:2], -1)
         assert values_of(counts) == values[:1]
+
+
+def test_the_size_of_a_value_without_keys() -> None:
+    """A table whose keys have all gone asks for it as the next key comes."""
+    counts = ValueCounts([pyarrow.string()], 1)
+    add(counts, ["a"], 1)
+    counts.keep(numpy.empty(0, numpy.int64))
+    assert counts.bytes_per_key > 0

@@ -178,7 +178,7 @@ class ValueCounts(StateArray):
 
     @property
     def bytes_per_key(self) -> int:
-        return 8 + _ENTRY_BYTES * len(self._codes) // len(self._owners)
+        return 8 + _ENTRY_BYTES * len(self._codes) // max(1, len(self._owners))
 
     def _entries_of(self, slots: Integers, keys: RowKeys) -> Integers:
         owners = self._owners[slots]
