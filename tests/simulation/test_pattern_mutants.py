@@ -262,7 +262,7 @@ FAULTS: list[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]]] 
     (ended_keys_stay_queryable, run_queried),
 ]
 FIRST: dict[tuple[Callable[[pytest.MonkeyPatch], None], Callable[[int], Any]], int] = {
-    (rules_are_not_restored, run_rules): 12,
+    (deferred_events_are_not_stored, run_loop): 52,
     (a_next_version_begins_again, run_rules): 9,
     (partial_matches_are_not_stored, run_rules): 9,
     (stored_keys_have_no_timers, run_rules): 9,
