@@ -10,7 +10,7 @@ FIXED = {"CHAR": "VARCHAR", "BINARY": "VARBINARY"}
 """Types whose values have the length of the type, with those that have it at most."""
 IGNORE, ERROR, TRIM_PAD = "IGNORE", "ERROR", "TRIM_PAD"
 """Ways to treat a value of another length."""
-ROWS_ONLY, ROWS_AND_COLLECTIONS = "ROWS", "ROWS_AND_COLLECTIONS"
+ROWS_AND_COLLECTIONS = "ROWS_AND_COLLECTIONS"
 """Where else than in columns values are checked."""
 
 
@@ -25,7 +25,7 @@ class ViolationError(Exception):
 class NestedConstraint:
     """The constraints of what is in a column `path` of a type, which are checked value by value.
 
-    `lengths`: IGNORE, ERROR or TRIM_PAD. `where`: ROWS_ONLY or ROWS_AND_COLLECTIONS.
+    `lengths`: IGNORE, ERROR or TRIM_PAD. `where`: ROWS or ROWS_AND_COLLECTIONS.
     """
 
     def __init__(self, path: str, kind: LogicalType, *, lengths: str, where: str) -> None:
