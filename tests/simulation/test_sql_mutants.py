@@ -22,20 +22,20 @@ from penstock.common.values.exact_floats import FloatKey
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.hosts.simulator import Circumstances
-from penstock.table.operators import interval_join
-from penstock.table.operators.aggregate_slices import StoredSlices
-from penstock.table.operators.bundles import BundledOperator
-from penstock.table.operators.join_side import JoinSide
-from penstock.table.operators.keyed_table import KeyedTableOperator
-from penstock.table.operators.local_group_aggregate import LocalGroupAggregateOperator
-from penstock.table.operators.session_windows import SessionOperator
-from penstock.table.operators.stored_keys import StoredKeys
-from penstock.table.operators.stored_sessions import StoredSessions
-from penstock.table.operators.version_rows import VersionRows
-from penstock.table.operators.waiting_rows import WaitingRows
-from penstock.table.operators.window_aggregate import WindowAggregateOperator
-from penstock.table.operators.window_rows import StoredWindowRows
-from penstock.table.operators.windowed import WindowedOperator
+from penstock.table.operators.grouping.bundles import BundledOperator
+from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
+from penstock.table.operators.joins import interval_join
+from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.version_rows import VersionRows
+from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
+from penstock.table.operators.keyed.waiting_rows import WaitingRows
+from penstock.table.operators.windows.aggregate_slices import StoredSlices
+from penstock.table.operators.windows.session_windows import SessionOperator
+from penstock.table.operators.windows.stored_keys import StoredKeys
+from penstock.table.operators.windows.stored_sessions import StoredSessions
+from penstock.table.operators.windows.window_aggregate import WindowAggregateOperator
+from penstock.table.operators.windows.window_rows import StoredWindowRows
+from penstock.table.operators.windows.windowed import WindowedOperator
 
 pytestmark = [pytest.mark.simulation, pytest.mark.thorough]
 SEEDS = 12

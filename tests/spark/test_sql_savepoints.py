@@ -11,7 +11,7 @@ from penstock.engine.checkpoint.storage import read_manifest
 from penstock.state_processor import SavepointReader
 from penstock.table import StreamTableEnvironment
 from penstock.table.execution.plan_of_job import plan_of_checkpoint
-from penstock.table.operators.keyed_table import STATE_TABLE
+from penstock.table.operators.keyed.keyed_table import STATE_TABLE
 from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.planner import shared_process
 

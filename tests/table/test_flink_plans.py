@@ -20,7 +20,7 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.service.client.plan_executor import PlanExecutor
 from penstock.table.connectors.table_connector import register_connector
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.python_calls import PythonCall
+from penstock.table.operators.rows.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import read_plan
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.planner.secret_options import SecretOptions

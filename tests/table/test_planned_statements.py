@@ -23,7 +23,7 @@ from penstock.connectors.nexmark.configuration import NexmarkConfiguration
 from penstock.table.connectors.nexmark_table import NexmarkTable
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import BIGINT, INT, STRING, row_of
-from penstock.table.operators.python_calls import PythonCall
+from penstock.table.operators.rows.python_calls import PythonCall
 from penstock.table.planner import preparation
 from penstock.table.planner.__main__ import main
 from penstock.table.planner.compiled_plan import CompiledPlan

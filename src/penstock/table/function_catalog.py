@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.table.composing.sql_text import path_parts, quoted
-from penstock.table.operators.python_calls import PythonCall
+from penstock.table.operators.rows.python_calls import PythonCall
 from penstock.table.planner.errors import SqlError
 from penstock.table.user_functions import FunctionDefinition
 

@@ -20,7 +20,7 @@ from penstock.table.execution.jobs import result_row
 from penstock.table.expression import Expression, column
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import LogicalType
-from penstock.table.operators.stream_rows import ROWTIME, StreamToTableOperator, TableToStreamOperator
+from penstock.table.operators.sources.stream_rows import ROWTIME, StreamToTableOperator, TableToStreamOperator
 from penstock.table.operators.table_columns import KIND, TableColumns, table_columns
 from penstock.table.planner.errors import SqlError
 from penstock.table.schema import Schema

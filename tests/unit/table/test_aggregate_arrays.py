@@ -21,7 +21,7 @@ from penstock.table.operators.aggregates.extremes import extreme_of
 from penstock.table.operators.aggregates.numbers import Count, Sum, sum_of
 from penstock.table.operators.aggregates.objects import ListedValues
 from penstock.table.operators.aggregates.retracted_extremes import RetractedExtreme
-from penstock.table.operators.value_counts import ValueCounts
+from penstock.table.operators.keyed.value_counts import ValueCounts
 
 KEYS = 4
 TEXTS = ["", "a", "ab", "b", "zz", "é"]

@@ -11,13 +11,13 @@ import pytest
 
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.logical_types import BIGINT
-from penstock.table.operators.aggregate_calls import Calls
-from penstock.table.operators.local_group_aggregate import LocalGroupAggregateOperator
-from penstock.table.operators.local_window_aggregate import LocalWindowAggregateOperator
-from penstock.table.operators.partial_columns import partial_columns
+from penstock.table.operators.aggregates.aggregate_calls import Calls
+from penstock.table.operators.aggregates.partial_columns import partial_columns
+from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_aggregate import SLICE_END
-from penstock.table.operators.window_slices import TUMBLE, WindowSlices, WindowTimes
+from penstock.table.operators.windows.local_window_aggregate import LocalWindowAggregateOperator
+from penstock.table.operators.windows.window_aggregate import SLICE_END
+from penstock.table.operators.windows.window_slices import TUMBLE, WindowSlices, WindowTimes
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.aggregate_nodes import AggregateCall
 

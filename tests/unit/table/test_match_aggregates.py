@@ -15,7 +15,7 @@ from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import parse
 from penstock.table.operators.aggregates.base import RunRows
 from penstock.table.operators.aggregates.choice import aggregate_of
-from penstock.table.operators.match_aggregates import match_aggregate
+from penstock.table.operators.matching.match_aggregates import match_aggregate
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.aggregate_nodes import AggregateCall

@@ -9,14 +9,15 @@ from tests.simulation.sql_programs import PROGRAMS
 
 ROOT = Path(__file__).parents[3]
 TABLE = ROOT / "src" / "penstock" / "table"
+OPERATORS = TABLE / "operators"
 PAGE = ROOT / "docs" / "internals" / "sql-operator-tests.md"
 
 
 def operators() -> set[str]:
     """Return the operators that plans are made of: classes of `operators` that code outside of it creates."""
-    files = [path for path in TABLE.rglob("*.py") if path.parent.name != "operators"]
+    files = [path for path in TABLE.rglob("*.py") if not path.is_relative_to(OPERATORS)]
     used = "\n".join(path.read_text(encoding="utf-8") for path in files)
-    classes = "\n".join(path.read_text(encoding="utf-8") for path in (TABLE / "operators").glob("*.py"))
+    classes = "\n".join(path.read_text(encoding="utf-8") for path in OPERATORS.rglob("*.py"))
     defined = set(re.findall(r"^class (\w+Operator)\(", classes, re.MULTILINE))
     return {name for name in defined if re.search(rf"\b{name}\(", used)}
 

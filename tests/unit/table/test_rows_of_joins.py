@@ -11,11 +11,11 @@ import pytest
 
 from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.layers import LayeredTable
-from penstock.table.operators.join_side import JoinSide
-from penstock.table.operators.joined_inputs import pieces_of
-from penstock.table.operators.row_identity import place_of
+from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.joined_inputs import pieces_of
+from penstock.table.operators.joins.version_rows import NOTHING, VersionRows
+from penstock.table.operators.keyed.row_identity import place_of
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.version_rows import NOTHING, VersionRows
 
 NUMBERS = pyarrow.schema([("k", pyarrow.int64()), ("f", pyarrow.float64())])
 

@@ -18,11 +18,11 @@ from tests.unit.engine.runtime.conftest import Rig
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
-from penstock.table.operators import keyed_table
-from penstock.table.operators.materialize import DEDUPLICATE, MaterializeOperator
-from penstock.table.operators.rank import RankOperator
-from penstock.table.operators.ranking import RETRACT, UPDATE, Ranking
-from penstock.table.operators.sorting import SortColumn
+from penstock.table.operators.keyed import keyed_table
+from penstock.table.operators.ordering.rank import RankOperator
+from penstock.table.operators.ordering.ranking import RETRACT, UPDATE, Ranking
+from penstock.table.operators.ordering.sorting import SortColumn
+from penstock.table.operators.sinks.materialize import DEDUPLICATE, MaterializeOperator
 from penstock.table.operators.table_columns import TableColumns
 
 FIELDS = [("k", pyarrow.string()), ("n", pyarrow.int64()), ("s", pyarrow.string()), ("id", pyarrow.int32())]

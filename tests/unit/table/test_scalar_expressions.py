@@ -15,8 +15,8 @@ from penstock.common.columns.to_values import python_values
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.columns import as_array
 from penstock.table.logical_types import BOOLEAN, parse
-from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.scalar_expressions import ScalarExpression
+from penstock.table.operators.matching.scalar_expressions import ScalarExpression
+from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef, RexLiteral
 

@@ -16,11 +16,15 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
-from penstock.table.operators import session_windows, sessions, stored_sessions
-from penstock.table.operators.aggregated_windows import END, START
-from penstock.table.operators.session_windows import SessionAggregateOperator, SessionFunctionOperator, SessionOperator
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_slices import SESSION, WindowSlices, WindowTimes
+from penstock.table.operators.windows import session_windows, sessions, stored_sessions
+from penstock.table.operators.windows.aggregated_windows import END, START
+from penstock.table.operators.windows.session_windows import (
+    SessionAggregateOperator,
+    SessionFunctionOperator,
+    SessionOperator,
+)
+from penstock.table.operators.windows.window_slices import SESSION, WindowSlices, WindowTimes
 
 GAP = 10
 TIME = pyarrow.timestamp("ms")

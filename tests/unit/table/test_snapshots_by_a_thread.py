@@ -16,13 +16,13 @@ from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.arrays.state_array import StateArray
-from penstock.table.operators.kept_rows import KeptRows
-from penstock.table.operators.ranked_rows import RankedRows
-from penstock.table.operators.sessions import Sessions
-from penstock.table.operators.sort_keys import keys_of_rows
-from penstock.table.operators.sorting import SortColumn
+from penstock.table.operators.keyed.value_counts import ValueCounts
+from penstock.table.operators.ordering.kept_rows import KeptRows
+from penstock.table.operators.ordering.ranked_rows import RankedRows
+from penstock.table.operators.ordering.sort_keys import keys_of_rows
+from penstock.table.operators.ordering.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.value_counts import ValueCounts
+from penstock.table.operators.windows.sessions import Sessions
 
 KEYS = 2000
 CHANGING = numpy.arange(0, KEYS, 2)

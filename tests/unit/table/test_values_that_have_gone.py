@@ -6,7 +6,7 @@ import numpy
 import pyarrow
 import pytest
 
-from penstock.table.operators.value_counts import ValueCounts
+from penstock.table.operators.keyed.value_counts import ValueCounts
 
 MANY = 6_000
 """More values than are kept without need."""

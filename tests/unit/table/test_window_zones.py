@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from penstock.table.operators.window_zones import local_progress, timer_of
+from penstock.table.operators.windows.window_zones import local_progress, timer_of
 
 NEW_YORK = "America/New_York"
 

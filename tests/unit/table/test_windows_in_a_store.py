@@ -19,13 +19,13 @@ from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.memory_budget import MemoryBudget
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.table.logical_types import BIGINT
-from penstock.table.operators import aggregate_slices, stored_keys, window_rows
-from penstock.table.operators.aggregate_calls import Calls
-from penstock.table.operators.aggregate_slices import AggregateSlices, HeapSlices, StoredSlices
-from penstock.table.operators.aggregate_table import AggregateTable
-from penstock.table.operators.stored_keys import StoredKeys
+from penstock.table.operators.aggregates.aggregate_calls import Calls
+from penstock.table.operators.aggregates.aggregate_table import AggregateTable
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_rows import (
+from penstock.table.operators.windows import aggregate_slices, stored_keys, window_rows
+from penstock.table.operators.windows.aggregate_slices import AggregateSlices, HeapSlices, StoredSlices
+from penstock.table.operators.windows.stored_keys import StoredKeys
+from penstock.table.operators.windows.window_rows import (
     HeapWindowRows,
     StoredWindowRows,
     TableFields,

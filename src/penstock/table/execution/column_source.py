@@ -11,9 +11,9 @@ from penstock.common.values.shallow_copy import shallow_copy
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.engine.plan.transformations import DeployedTransformation, SourceTransformation
 from penstock.engine.runtime.columns.event_time import ColumnSourceOperator
-from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.scan import Path
-from penstock.table.operators.table_source import TableSourceOperator
+from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.sources.scan import Path
+from penstock.table.operators.sources.table_source import TableSourceOperator
 
 
 class SplitWatermarks(NamedTuple):

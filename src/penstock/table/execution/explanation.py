@@ -23,7 +23,7 @@ from penstock.engine.runtime.network.partitioners import HashPartitioner
 from penstock.service.client.plan_executor import PlanExecutor
 from penstock.table.connectors.table_options import CONNECTOR
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.python_calls import PythonCall
+from penstock.table.operators.rows.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.planner.nodes.base import ExecNode

@@ -20,7 +20,7 @@ from penstock.table.execution.plan_of_job import check_origin, packed_plan, rest
 from penstock.table.execution.row_values import row_reader
 from penstock.table.execution.translation import Translation
 from penstock.table.logical_types import BIGINT, LogicalType
-from penstock.table.operators.python_calls import PythonCall
+from penstock.table.operators.rows.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.planner import Planner

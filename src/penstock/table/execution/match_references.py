@@ -11,8 +11,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from penstock.table.logical_types import LogicalType
-from penstock.table.operators.match_aggregates import match_aggregate
-from penstock.table.operators.match_parts import ALL, Aggregated, MatchPart, MatchTime, RowValue
+from penstock.table.operators.matching.match_aggregates import match_aggregate
+from penstock.table.operators.matching.match_parts import ALL, Aggregated, MatchPart, MatchTime, RowValue
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.rex_nodes import (
     AnyRexNode,

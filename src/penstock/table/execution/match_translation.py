@@ -15,11 +15,11 @@ from penstock.table.execution.nodes.rank import sort_columns
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import LogicalType
-from penstock.table.operators.calc import CalcOperator
-from penstock.table.operators.match import MatchOperator, MatchParts
-from penstock.table.operators.match_conditions import Carried, RowCondition
-from penstock.table.operators.match_parts import ALL, RowValue
-from penstock.table.operators.sorting import SortColumn
+from penstock.table.operators.matching.match import MatchOperator, MatchParts
+from penstock.table.operators.matching.match_conditions import Carried, RowCondition
+from penstock.table.operators.matching.match_parts import ALL, RowValue
+from penstock.table.operators.ordering.sorting import SortColumn
+from penstock.table.operators.rows.calc import CalcOperator
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.data_types import PROCTIME, ROWTIME, DataType
 from penstock.table.planner.nodes.match_nodes import Match

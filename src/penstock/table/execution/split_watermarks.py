@@ -9,7 +9,7 @@ from penstock.common.time import Duration
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.table.execution.column_source import SplitWatermarks
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.scan import Path
+from penstock.table.operators.sources.scan import Path
 from penstock.table.planner.nodes.tables import WatermarkPushDown
 
 _DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")

@@ -20,11 +20,11 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.distributions import Distributions, distributions_of
 from penstock.table.execution.registry import translators
 from penstock.table.logical_types import LogicalType
-from penstock.table.operators.python_calls import PythonCall
-from penstock.table.operators.row_expressions import RowExpressions
-from penstock.table.operators.scalar_expressions import ScalarExpression
+from penstock.table.operators.keyed.table_keys import selector_of
+from penstock.table.operators.matching.scalar_expressions import ScalarExpression
+from penstock.table.operators.rows.python_calls import PythonCall
+from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns
-from penstock.table.operators.table_keys import selector_of
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.nodes.base import ExecNode

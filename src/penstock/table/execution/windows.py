@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_slices import (
+from penstock.table.operators.windows.window_slices import (
     ATTACHED,
     CUMULATE,
     HOP,

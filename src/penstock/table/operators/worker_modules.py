@@ -5,8 +5,8 @@ from __future__ import annotations
 from penstock.table.functions.families import FAMILIES
 
 WORKER_MODULES = (
-    "penstock.table.operators.scan",
-    "penstock.table.operators.calc",
-    "penstock.table.operators.group_aggregate",
+    "penstock.table.operators.sources.scan",
+    "penstock.table.operators.rows.calc",
+    "penstock.table.operators.grouping.group_aggregate",
     *(f"penstock.table.functions.{family}" for family in FAMILIES),
 )

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.table.connectors.lookup import CacheOptions, Found, TableLookup
 from penstock.table.connectors.retried_lookup import RetriedLookup
-from penstock.table.operators.lookup_cache import cached
+from penstock.table.operators.joins.lookup_cache import cached
 
 KEYS = pyarrow.record_batch([pyarrow.array([10, 20, 30])], names=["k"])
 

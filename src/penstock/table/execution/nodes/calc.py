@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.calc import CalcOperator
+from penstock.table.operators.rows.calc import CalcOperator
 from penstock.table.planner.nodes.row_nodes import Calc, PythonCalc
 
 

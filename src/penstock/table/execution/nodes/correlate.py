@@ -9,11 +9,11 @@ import pyarrow
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.correlate import CorrelateOperator
-from penstock.table.operators.python_calls import PythonTableFunction
-from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.joins.correlate import CorrelateOperator
+from penstock.table.operators.rows.python_calls import PythonTableFunction
+from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.table_functions import TableFunction, Unnest
 from penstock.table.operators.table_columns import TableColumns, width_of
-from penstock.table.operators.table_functions import TableFunction, Unnest
 from penstock.table.planner.nodes.row_nodes import Correlate, PythonCorrelate
 from penstock.table.planner.rex_nodes import RexCall
 

@@ -8,8 +8,8 @@ from penstock.engine.plan.transformations import PartitionTransformation, Transf
 from penstock.engine.runtime.network.partitioners import GlobalPartitioner
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.drop_update_before import DropUpdateBeforeOperator
-from penstock.table.operators.rename import RenameOperator
+from penstock.table.operators.rows.drop_update_before import DropUpdateBeforeOperator
+from penstock.table.operators.rows.rename import RenameOperator
 from penstock.table.planner.nodes.row_nodes import DropUpdateBefore, Exchange, Union
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.expand import ExpandOperator
+from penstock.table.operators.rows.expand import ExpandOperator
 from penstock.table.planner.nodes.row_nodes import Expand
 
 

@@ -8,16 +8,16 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation, setting
-from penstock.table.operators.aggregate_calls import Calls
-from penstock.table.operators.bundled_group_aggregate import (
+from penstock.table.operators.aggregates.aggregate_calls import Calls
+from penstock.table.operators.aggregates.partial_columns import partial_columns
+from penstock.table.operators.grouping.bundled_group_aggregate import (
     BundledGroupAggregateOperator,
     GlobalGroupAggregateOperator,
 )
-from penstock.table.operators.group_aggregate import GroupAggregateOperator
-from penstock.table.operators.grouping_operator import Grouping
-from penstock.table.operators.incremental_group_aggregate import IncrementalGroupAggregateOperator
-from penstock.table.operators.local_group_aggregate import LocalGroupAggregateOperator
-from penstock.table.operators.partial_columns import partial_columns
+from penstock.table.operators.grouping.group_aggregate import GroupAggregateOperator
+from penstock.table.operators.grouping.grouping_operator import Grouping
+from penstock.table.operators.grouping.incremental_group_aggregate import IncrementalGroupAggregateOperator
+from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.nodes.aggregate_nodes import (
     AggregateCall,

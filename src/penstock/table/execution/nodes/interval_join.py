@@ -9,10 +9,10 @@ from penstock.engine.runtime.columns.interval_join import JoinInput
 from penstock.table.execution.nodes.join import join_input
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.calc import CalcOperator
-from penstock.table.operators.interval_join import IntervalJoinOperator
-from penstock.table.operators.join import INNER
-from penstock.table.operators.timed_join import TimedJoinOperator
+from penstock.table.operators.joins.interval_join import IntervalJoinOperator
+from penstock.table.operators.joins.join import INNER
+from penstock.table.operators.joins.timed_join import TimedJoinOperator
+from penstock.table.operators.rows.calc import CalcOperator
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.join_nodes import IntervalJoin
 from penstock.table.planner.rex_nodes import RexInputRef

@@ -16,9 +16,9 @@ from penstock.table.execution.registry import translates
 from penstock.table.execution.rex_terms import all_of
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
-from penstock.table.operators.lookup_join import Lookup, LookupJoinOperator
-from penstock.table.operators.lookup_memory import LookupMemoryOperator
-from penstock.table.operators.row_expressions import RowExpressions
+from penstock.table.operators.joins.lookup_join import Lookup, LookupJoinOperator
+from penstock.table.operators.joins.lookup_memory import LookupMemoryOperator
+from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns, width_of
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.join_nodes import FieldReferenceKey, LookupJoin

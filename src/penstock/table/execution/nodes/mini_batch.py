@@ -8,7 +8,7 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.mini_batch import EventTimeBundlesOperator, ProcessingTimeBundlesOperator
+from penstock.table.operators.grouping.mini_batch import EventTimeBundlesOperator, ProcessingTimeBundlesOperator
 from penstock.table.planner.nodes.row_nodes import MiniBatchAssigner
 
 

@@ -10,8 +10,8 @@ import pyarrow
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.join import JoinOperator
-from penstock.table.operators.joined_inputs import JoinInput
+from penstock.table.operators.joins.join import JoinOperator
+from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.nodes.join_nodes import MultiJoin
 

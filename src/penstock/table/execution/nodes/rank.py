@@ -8,14 +8,14 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.append_top import AppendTopOperator
-from penstock.table.operators.first_row import FirstRowOperator
-from penstock.table.operators.keyed_table import KeyedTableOperator, ttl_of
-from penstock.table.operators.rank import RankOperator
-from penstock.table.operators.ranking import APPEND, RETRACT, UPDATE, Ranking
-from penstock.table.operators.sorting import SortColumn
-from penstock.table.operators.temporal_sort import TemporalSortOperator
-from penstock.table.operators.top_row import TopRow, TopRowOperator
+from penstock.table.operators.keyed.keyed_table import KeyedTableOperator, ttl_of
+from penstock.table.operators.ordering.append_top import AppendTopOperator
+from penstock.table.operators.ordering.first_row import FirstRowOperator
+from penstock.table.operators.ordering.rank import RankOperator
+from penstock.table.operators.ordering.ranking import APPEND, RETRACT, UPDATE, Ranking
+from penstock.table.operators.ordering.sorting import SortColumn
+from penstock.table.operators.ordering.temporal_sort import TemporalSortOperator
+from penstock.table.operators.ordering.top_row import TopRow, TopRowOperator
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.nodes.rank_nodes import (
     AppendFast,

@@ -17,10 +17,10 @@ from penstock.table.execution.registry import translates
 from penstock.table.execution.split_watermarks import idle_timeout_ms, is_on_event, split_watermarks
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
-from penstock.table.operators.calc import CalcOperator
-from penstock.table.operators.scan import Path, ScanOperator
+from penstock.table.operators.rows.calc import CalcOperator
+from penstock.table.operators.sources.scan import Path, ScanOperator
+from penstock.table.operators.sources.watermarks import WatermarkOperator
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.watermarks import WatermarkOperator
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.tables import ContextResolvedTable, TableSourceScan, TableSourceScan1
 from penstock.table.planner.rex_nodes import RexInputRef

@@ -17,9 +17,10 @@ from penstock.table.execution.nodes.scan import with_secrets
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation, setting
 from penstock.table.logical_types import LogicalType
-from penstock.table.operators.constraints import Constraint, ConstraintOperator
-from penstock.table.operators.materialize import DEDUPLICATE, FAIL, NOTHING, MaterializeOperator
-from penstock.table.operators.nested_constraints import (
+from penstock.table.operators.rows.rename import RenameOperator
+from penstock.table.operators.sinks.constraints import Constraint, ConstraintOperator
+from penstock.table.operators.sinks.materialize import DEDUPLICATE, FAIL, NOTHING, MaterializeOperator
+from penstock.table.operators.sinks.nested_constraints import (
     IGNORE,
     ROWS_AND_COLLECTIONS,
     TRIM_PAD,
@@ -28,9 +29,8 @@ from penstock.table.operators.nested_constraints import (
     has_limited_elements,
     is_limited,
 )
-from penstock.table.operators.rename import RenameOperator
-from penstock.table.operators.rowtime import RowtimeOperator
-from penstock.table.operators.scan import KindColumnOperator
+from penstock.table.operators.sinks.rowtime import RowtimeOperator
+from penstock.table.operators.sources.scan import KindColumnOperator
 from penstock.table.operators.table_columns import TableColumns, table_columns
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.errors import SqlError

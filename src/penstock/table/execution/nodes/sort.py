@@ -8,9 +8,9 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.nodes.rank import sort_columns
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.chunk_sort import ChunkSortOperator
-from penstock.table.operators.end_sort import EndSortOperator
-from penstock.table.operators.temporal_sort import TemporalSortOperator
+from penstock.table.operators.ordering.chunk_sort import ChunkSortOperator
+from penstock.table.operators.ordering.end_sort import EndSortOperator
+from penstock.table.operators.ordering.temporal_sort import TemporalSortOperator
 from penstock.table.planner.data_types import ROWTIME
 from penstock.table.planner.nodes.row_nodes import Sort, TemporalSort
 from penstock.table.query_options import SORT_AT_END, value_of

@@ -8,7 +8,7 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.nodes.join import join_input
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.temporal_join import TemporalJoinOperator
+from penstock.table.operators.joins.temporal_join import TemporalJoinOperator
 from penstock.table.planner.nodes.join_nodes import TemporalJoin
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.watermarks import WatermarkOperator
+from penstock.table.operators.sources.watermarks import WatermarkOperator
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.row_nodes import WatermarkAssigner
 from penstock.table.planner.rex_nodes import RexInputRef

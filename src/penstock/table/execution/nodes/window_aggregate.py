@@ -10,17 +10,17 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.execution.windows import milliseconds, window_times
-from penstock.table.operators.aggregate_calls import Calls
-from penstock.table.operators.aggregated_windows import AggregatedWindowsOperator
-from penstock.table.operators.local_window_aggregate import LocalWindowAggregateOperator
-from penstock.table.operators.partial_columns import partial_columns
-from penstock.table.operators.session_windows import SessionAggregateOperator
-from penstock.table.operators.window_aggregate import (
+from penstock.table.operators.aggregates.aggregate_calls import Calls
+from penstock.table.operators.aggregates.partial_columns import partial_columns
+from penstock.table.operators.windows.aggregated_windows import AggregatedWindowsOperator
+from penstock.table.operators.windows.local_window_aggregate import LocalWindowAggregateOperator
+from penstock.table.operators.windows.session_windows import SessionAggregateOperator
+from penstock.table.operators.windows.window_aggregate import (
     SLICE_END,
     GlobalWindowAggregateOperator,
     WindowAggregateOperator,
 )
-from penstock.table.operators.window_slices import HOP, SESSION, TUMBLE, WindowSlices, WindowTimes
+from penstock.table.operators.windows.window_slices import HOP, SESSION, TUMBLE, WindowSlices, WindowTimes
 from penstock.table.planner.data_types import PROCTIME
 from penstock.table.planner.nodes.aggregate_nodes import (
     AggregateCall,

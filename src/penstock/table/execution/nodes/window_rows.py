@@ -11,12 +11,12 @@ from penstock.table.execution.nodes.rank import sort_columns
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.execution.windows import window_times
-from penstock.table.operators.session_windows import SessionFunctionOperator
-from penstock.table.operators.sorting import SortColumn
+from penstock.table.operators.ordering.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns
-from penstock.table.operators.window_function import WindowFunctionOperator
-from penstock.table.operators.window_join import WindowJoinOperator
-from penstock.table.operators.window_top import WindowTop, WindowTopOperator
+from penstock.table.operators.windows.session_windows import SessionFunctionOperator
+from penstock.table.operators.windows.window_function import WindowFunctionOperator
+from penstock.table.operators.windows.window_join import WindowJoinOperator
+from penstock.table.operators.windows.window_top import WindowTop, WindowTopOperator
 from penstock.table.planner.nodes.aggregate_nodes import WindowTableFunction
 from penstock.table.planner.nodes.join_nodes import WindowJoin
 from penstock.table.planner.nodes.rank_nodes import WindowDeduplicate, WindowRank

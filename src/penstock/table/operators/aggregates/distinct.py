@@ -11,7 +11,7 @@ import pyarrow
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
-from penstock.table.operators.value_counts import ValueCounts
+from penstock.table.operators.keyed.value_counts import ValueCounts
 
 
 class Unfolded(NamedTuple):

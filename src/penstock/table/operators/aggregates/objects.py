@@ -17,8 +17,8 @@ from penstock.common.values.exact_floats import exact
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
-from penstock.table.operators.plain_objects import PlainObjects
-from penstock.table.operators.row_identity import place_of
+from penstock.table.operators.keyed.plain_objects import PlainObjects
+from penstock.table.operators.keyed.row_identity import place_of
 
 
 class ObjectAggregate(Aggregate):

@@ -18,7 +18,7 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.aggregates.distinct import in_runs
 from penstock.table.operators.aggregates.extremes import ranked, value_array
-from penstock.table.operators.value_counts import ValueCounts
+from penstock.table.operators.keyed.value_counts import ValueCounts
 
 
 class RetractedExtreme(Aggregate):

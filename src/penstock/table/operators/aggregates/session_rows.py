@@ -11,7 +11,7 @@ import pyarrow
 from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
-from penstock.table.operators.aggregate_calls import Calls
+from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.base import RunRows
 from penstock.table.operators.aggregates.objects import ObjectAggregate
 from penstock.table.operators.table_columns import TableColumns

@@ -1,0 +1,1 @@
+"""GROUP BY without windows: in one phase, in two, and in bundles."""

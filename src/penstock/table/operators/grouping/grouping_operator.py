@@ -1,0 +1,70 @@
+"""The base of GROUP BY without a window: the aggregates of each key, and the changes that are emitted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow
+
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.aggregates.aggregate_calls import Calls
+from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.grouping.run_changes import RunChanges
+from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+
+
+class Grouping(NamedTuple):
+    """A GROUP BY. `update_before`: whether -U is emitted. `retracts`: whether rows are, so that keys can end."""
+
+    calls: Calls
+    update_before: bool
+    retracts: bool
+
+
+class GroupingOperator(KeyedTableOperator):
+    """`keys`: the columns of the key."""
+
+    def __init__(
+        self,
+        name: str,
+        keys: Sequence[str],
+        grouping: Grouping,
+        *,
+        received: TableColumns,
+        given: TableColumns,
+        ttl_ms: int | None = None,
+    ) -> None:
+        super().__init__(name, keys, received=received, given=given, ttl_ms=ttl_ms)
+        self._calls, self._update_before, self._retracts = grouping
+        self._calls.aggregates()
+
+    def new_arrays(self) -> Sequence[StateArray]:
+        # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
+        self._rows = Count()
+        self._aggregates = self._calls.aggregates()
+        return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
+
+    def columns_in_order(self, rows: Columns, runs: Runs) -> list[pyarrow.Array | None]:
+        """Return the columns of the input that calls read, in the order of runs; the others as None."""
+        order, read = pyarrow.array(runs.order), self._calls.columns_read
+        by_name = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
+        return [by_name[name].take(order) if place in read else None for place, name in enumerate(self.received.names)]
+
+    @property
+    def result_schema(self) -> pyarrow.Schema:
+        """The columns behind those of the key."""
+        return pyarrow.schema(list(self.given.schema)[len(self.key_names) :])
+
+    def emitted(self, rows: Columns, changes: RunChanges, places: Integers) -> Columns | None:
+        """Return changes with the keys of these rows; None: there are none."""
+        if not len(changes):
+            return None
+        of_changes = pyarrow.array(places)
+        keys = [rows.batch.column(name).take(of_changes) for name in self.key_names]
+        batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
+        return Columns(batch, None, changes.kinds if changes.kinds.any() else None)

@@ -1,0 +1,1 @@
+"""Joins: of changelogs, by time, with versions, lookups and table functions."""

@@ -1,0 +1,122 @@
+"""LookupJoin: each row with the rows that a table's connector has for its keys, at that time.
+
+The distinct keys of a chunk are looked up at once. Source: Flink's LookupJoinRunner and LookupJoinWithCalcRunner.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy
+import pyarrow
+
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.keys import keys_of
+from penstock.engine.runtime.columns.slot_lists import spans
+from penstock.engine.state.arrays.row_keys import Mask
+from penstock.table.operators.joins.lookup_cache import cached
+from penstock.table.operators.joins.pairing import PairingOperator, Partners
+from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, empty_batch
+
+if TYPE_CHECKING:
+    from penstock.table.connectors.lookup import TableLookup
+
+
+class Lookup(NamedTuple):
+    """How rows are looked up.
+
+    `keys`: the values of the keys, over the columns of the input, whose columns are `key_columns`. `before`: which rows
+    of the input are looked up at all. Of the rows that are found those that satisfy `condition` stay, and `projection`
+    makes their columns, if there is one: `columns`.
+    """
+
+    source: TableLookup
+    keys: RowExpressions
+    key_columns: TableColumns
+    columns: TableColumns
+    before: RowExpressions | None = None
+    condition: RowExpressions | None = None
+    projection: RowExpressions | None = None
+
+
+class LookupJoinOperator(PairingOperator):
+    """Rows keep their kinds: what is looked up is not remembered."""
+
+    def __init__(
+        self,
+        name: str,
+        lookup: Lookup,
+        *,
+        is_left: bool,
+        condition: RowExpressions | None,
+        received: TableColumns,
+        given: TableColumns,
+    ) -> None:
+        super().__init__(name, is_left=is_left, condition=condition, what="lookup", received=received, given=given)
+        self._lookup = lookup
+
+    def open(self) -> None:
+        super().open()
+        lookup = self._lookup
+        for one in (lookup.keys, lookup.before, lookup.condition, lookup.projection):
+            if one is not None:
+                one.open()
+        lookup.source.open()
+        self._find = cached(lookup.source, self.context.now_ms)
+
+    def close(self) -> None:
+        self._lookup.source.close()
+
+    def partners(self, chunk: Columns) -> Partners:
+        asked = numpy.flatnonzero(self._asked(chunk))
+        keys = self._keys(chunk, asked)
+        valid = numpy.ones(len(asked), numpy.bool_)
+        for column in keys.columns:
+            if column.null_count:
+                valid &= column.is_valid().to_numpy(zero_copy_only=False)
+        if not valid.all():
+            asked, keys = asked[valid], keys.filter(pyarrow.array(valid))
+        if not len(asked):
+            return Partners(asked, empty_batch(self._lookup.columns))
+        codes, firsts = _distinct(keys)
+        places, rows = self._find(keys.take(pyarrow.array(firsts)))
+        places, rows = self._calculated(places, rows)
+        counts = numpy.bincount(places, minlength=len(firsts))
+        starts = numpy.cumsum(counts) - counts
+        numbers = spans(starts[codes], counts[codes])
+        return Partners(numpy.repeat(asked, counts[codes]), rows.take(pyarrow.array(numbers)))
+
+    def _asked(self, chunk: Columns) -> Mask:
+        found: Mask = numpy.ones(len(chunk), numpy.bool_)
+        if self._lookup.before is not None:
+            mask = self._lookup.before.mask(chunk.batch.columns, len(chunk), **self._now())
+            if mask is not None:
+                found = mask.to_numpy(zero_copy_only=False)
+        return found
+
+    def _keys(self, chunk: Columns, asked: Any) -> pyarrow.RecordBatch:
+        batch = chunk.batch if len(asked) == len(chunk) else chunk.batch.take(pyarrow.array(asked))
+        columns = self._lookup.keys.evaluate(batch.columns, len(asked), **self._now())
+        return batch_of_columns(columns, self._lookup.key_columns.schema, len(asked))
+
+    def _calculated(self, places: Any, rows: pyarrow.RecordBatch) -> tuple[Any, pyarrow.RecordBatch]:
+        lookup = self._lookup
+        if lookup.condition is not None and rows.num_rows:
+            mask = lookup.condition.mask(rows.columns, rows.num_rows, **self._now())
+            if mask is not None:
+                places, rows = places[mask.to_numpy(zero_copy_only=False)], rows.filter(mask)
+        if lookup.projection is not None:
+            columns = lookup.projection.evaluate(rows.columns, rows.num_rows, **self._now())
+            rows = batch_of_columns(columns, lookup.columns.schema, rows.num_rows)
+        return places, rows
+
+    def _now(self) -> dict[str, Any]:
+        return {"now_ms": self.context.now_ms(), "watermark_ms": None}
+
+
+def _distinct(keys: pyarrow.RecordBatch) -> tuple[Any, Any]:
+    """Return the number of each row's key, and the first row of each key."""
+    codes = keys_of(keys.columns, exact=True).codes
+    _, firsts, numbers = numpy.unique(codes, return_index=True, return_inverse=True)
+    return numbers, firsts

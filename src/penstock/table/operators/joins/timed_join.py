@@ -1,0 +1,187 @@
+"""Interval joins of any kind: outer ones, and those by processing time.
+
+A row is kept as long as a partner may come. If it goes without one, an outer join gives it with NULL. Source: Flink's
+TimeIntervalJoin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy
+import pyarrow
+
+from penstock.common.constants import MIN_TIMESTAMP
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.state.arrays.key_index import MISSING
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.table.operators.joins.held_watermarks import held_back
+from penstock.table.operators.joins.join import FULL, LEFT, RIGHT, taken
+from penstock.table.operators.joins.joined_inputs import JoinInput
+from penstock.table.operators.joins.joined_sides import JoinedSides
+from penstock.table.operators.keyed.table_keys import keys_of_chunk, selector_of
+from penstock.table.operators.keyed.timed import TimedOperator
+from penstock.table.operators.keyed.waiting_rows import times_of
+from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.table_columns import TableColumns
+
+_NONE = -1
+
+
+class TimedJoinOperator(JoinedSides, TimedOperator):
+    """`bounds`: the least and the greatest left time minus right time (ms, inclusive). `times`: the columns with times.
+
+    If the first bound is greater than the second one, no rows match.
+    """
+
+    side_tables = "(interval join) left", "(interval join) right"
+
+    def __init__(
+        self,
+        join_type: str,
+        inputs: tuple[JoinInput, JoinInput],
+        times: tuple[str, str],
+        *,
+        bounds: tuple[int, int],
+        condition: RowExpressions | None,
+        is_event_time: bool,
+        given: TableColumns,
+    ) -> None:
+        super().__init__("IntervalJoin", selector_of(inputs[0].keys))
+        self._outer = (join_type in (LEFT, FULL), join_type in (RIGHT, FULL))
+        self._times = times
+        lower, upper = bounds
+        self._bounds = ((lower, upper), (-upper, -lower))
+        """By input: of its time minus that of the other one."""
+        self.is_event_time = is_event_time
+        self.join_inputs(inputs, condition, given)
+
+    def open(self) -> None:
+        super().open()
+        self._firsts: list[int | None] = [None, None]
+        """For each input a time up to which no row of it has to go."""
+        for index in range(2):
+            self._note_first(index)
+
+    def process_input(self, chunk: Columns, index: int) -> bool:
+        return self.do(self._join(chunk, index), None)
+
+    def timers_fired(self, timestamp: int) -> bool:
+        lower, upper = self._bounds[0]
+        return self.output.watermark(held_back(timestamp, lower, upper) if self.is_event_time else timestamp)
+
+    def next_due(self) -> int | None:
+        ends = [self._end(index, first) for index, first in enumerate(self._firsts) if first is not None]
+        return min(ends, default=None)
+
+    def due(self, until: int) -> Iterator[Columns]:
+        for index, side in enumerate(self._sides):
+            first = self._firsts[index]
+            if first is None or self._end(index, first) > until:
+                continue
+            numbers = side.numbers()
+            times = self._times_of(index, numbers)
+            ended = self._end(index, times) <= until
+            gone = numbers[ended]
+            if self._outer[index]:
+                alone = gone[side.matches[gone] == 0]
+                yield self._columns_of(index, side.rows(alone), numpy.arange(len(alone)), numpy.full(len(alone), _NONE))
+            side.retract(gone)
+            self._firsts[index] = None if ended.all() else int(times[~ended].min())
+
+    def _end(self, index: int, times: Any) -> Any:
+        """Return when a row with a time need not be kept any more: no partner of it comes in time."""
+        lower, _ = self._bounds[index]
+        return times + max(0, -lower) + 1
+
+    def _note_first(self, index: int) -> None:
+        numbers = self._sides[index].numbers()
+        self._firsts[index] = int(self._times_of(index, numbers).min()) if len(numbers) else None
+
+    def _times_of(self, index: int, numbers: Integers) -> Integers:
+        name = self._times[index]
+        return times_of(self._sides[index].rows(numbers, [name]), name)
+
+    def _join(self, chunk: Columns, index: int) -> Iterator[None]:
+        one, other = self._of_inputs[index], self._sides[1 - index]
+        chunk = self._arrived(chunk, index)
+        keys = keys_of_chunk(self, chunk, one.keys)
+        slots = numpy.where(one.can_match(chunk.batch), other.slots_of(keys), MISSING)
+        for piece in self.pieces(chunk.batch, other, slots):
+            some = chunk.part(piece.start, piece.stop)
+            try:
+                found = self._joined(some, index, keys.at(piece), slots[piece])
+            except RAISED as error:
+                raise self.context.user_error(error, "interval join", ShownBatch(some.batch)) from error
+            if len(found):
+                self._due.append(found)
+                yield
+
+    def _arrived(self, chunk: Columns, index: int) -> Columns:
+        """Return rows with the time that counts: by processing time, when they have arrived here."""
+        if self.is_event_time:
+            return Columns(chunk.batch)
+        place = chunk.batch.schema.names.index(self._times[index])
+        kind = chunk.batch.schema.types[place]
+        now = pyarrow.scalar(self.context.now_ms(), pyarrow.int64()).cast(pyarrow.timestamp("ms")).cast(kind)
+        columns = list(chunk.batch.columns)
+        columns[place] = pyarrow.repeat(now, len(chunk))
+        return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=chunk.batch.schema))
+
+    def _joined(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns:
+        mine, other = self._sides[index], self._sides[1 - index]
+        times = times_of(chunk.batch, self._times[index])
+        rows, numbers = other.listed(slots)
+        if len(rows):
+            apart = times[rows] - self._times_of(1 - index, numbers)
+            lower, upper = self._bounds[index]
+            fits = (apart >= lower) & (apart <= upper)
+            rows, numbers = rows[fits], numbers[fits]
+        if self._condition is not None and len(rows):
+            holds = self._holds(chunk, index, rows, numbers)
+            rows, numbers = rows[holds], numbers[holds]
+        if len(rows):
+            other.add_matches(numbers, numpy.ones(len(numbers), numpy.int64))
+        counts = numpy.bincount(rows, minlength=len(chunk))
+        stays = self._end(index, times) > self._now()
+        own, partners = rows, numbers
+        if self._outer[index]:
+            alone = numpy.flatnonzero(~stays & (counts == 0))
+            own = numpy.concatenate([own, alone])
+            partners = numpy.concatenate([partners, numpy.full(len(alone), _NONE)])
+            order = numpy.argsort(own, kind="stable")
+            own, partners = own[order], partners[order]
+        found = self._columns_of(index, chunk.batch, own, partners)
+        kept = numpy.flatnonzero(stays)
+        if len(kept):
+            mine.change(
+                keys.at(kept), chunk.batch.take(pyarrow.array(kept)), numpy.ones(len(kept), numpy.bool_), counts[kept]
+            )
+            first = int(times[kept].min())
+            known = self._firsts[index]
+            self._firsts[index] = first if known is None else min(first, known)
+        return found
+
+    def _now(self) -> int:
+        watermark = self.context.counters.watermark
+        return max(watermark, MIN_TIMESTAMP) if self.is_event_time else self.context.now_ms()
+
+    def _holds(self, chunk: Columns, index: int, rows: Integers, numbers: Integers) -> Mask:
+        assert self._condition is not None
+        own = chunk.batch.take(pyarrow.array(rows)).columns
+        partners = self._sides[1 - index].rows(numbers).columns
+        columns = [*own, *partners] if index == 0 else [*partners, *own]
+        mask = self._condition.mask(columns, len(rows), now_ms=self.context.now_ms(), watermark_ms=None)
+        found: Mask = numpy.ones(len(rows), numpy.bool_) if mask is None else mask.to_numpy(zero_copy_only=False)
+        return found
+
+    def _columns_of(self, index: int, batch: pyarrow.RecordBatch, own: Integers, partners: Integers) -> Columns:
+        there = partners != _NONE
+        others = self._sides[1 - index].rows(partners[there])
+        theirs = taken(others, numpy.where(there, numpy.cumsum(there) - 1, _NONE))
+        mine = batch.take(pyarrow.array(own)).columns
+        columns = [*mine, *theirs] if index == 0 else [*theirs, *mine]
+        return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=self._given.schema))

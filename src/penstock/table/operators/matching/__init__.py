@@ -1,0 +1,1 @@
+"""MATCH_RECOGNIZE: patterns of rows, their conditions and measures."""

@@ -1,0 +1,1 @@
+"""Rows in an order: sorts, top N and de-duplication."""

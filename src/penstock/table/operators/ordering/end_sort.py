@@ -1,0 +1,60 @@
+"""ORDER BY of any columns: all rows in order, at the end of bounded inputs. Source: Flink's StreamSortOperator."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penstock.common.columns.to_values import python_values
+from penstock.common.constants import MAX_TIMESTAMP
+from penstock.common.types import RowKind
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.table.operators.keyed.table_keys import selector_of
+from penstock.table.operators.keyed.timed import TimedOperator
+from penstock.table.operators.ordering.sorting import SortColumn
+from penstock.table.operators.ordering.temporal_sort import sorted_by
+from penstock.table.operators.table_columns import TableColumns
+
+if TYPE_CHECKING:
+    from penstock.engine.runtime.operators.operator import Output
+    from penstock.engine.runtime.task.context import OperatorContext
+
+ROWS_TABLE = "(sort) counts"
+"""row -> how many of it there are"""
+
+
+class EndSortOperator(TimedOperator):
+    """Emits the rows that remain when the last watermark comes."""
+
+    def __init__(self, order_by: Sequence[SortColumn], columns: TableColumns) -> None:
+        super().__init__("Sort", selector_of(()))
+        self._order_by = tuple(order_by)
+        self._columns = self.columns_received = self.columns_given = columns
+
+    def setup(self, context: OperatorContext, output: Output) -> None:
+        super().setup(context, output)
+        self._table = self.backend.layered(ROWS_TABLE)
+
+    def open(self) -> None:
+        super().open()
+        self._counts: Counter[tuple[Any, ...]] = Counter()
+        self._counts.update(dict(self._table.get(0) or ()))
+
+    def process(self, chunk: Columns) -> bool:
+        rows = zip(*map(python_values, chunk.batch.columns), strict=True)
+        kinds = [0] * len(chunk) if chunk.kinds is None else chunk.kinds.tolist()
+        for kind, row in zip(kinds, rows, strict=True):
+            self._counts[row] += 1 if kind in (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value) else -1
+        return True
+
+    def due(self, until: int) -> Iterator[Columns]:
+        rows = list(self._counts.elements())
+        if until < MAX_TIMESTAMP or not rows:
+            return
+        self._counts.clear()
+        yield sorted_by(Columns(self._columns.exact_batch(list(zip(*rows, strict=True)))), self._order_by)
+
+    def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
+        self._table.put(0, list(self._counts.items()))
+        return super().prepare_snapshot(checkpoint_id, savepoint)

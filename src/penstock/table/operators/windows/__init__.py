@@ -1,0 +1,1 @@
+"""Windows of time: slices, sessions, their aggregates, joins and first rows."""
