@@ -134,6 +134,10 @@ class IteratorTransport:
 _READ_BYTES = 1 << 16
 _SEND_BYTES = 1 << 15
 _WAIT_MAX_MS = 86_400_000
+_FINE_WAIT_NS = 10_000_000
+"""Shorter waits end within microseconds: poll counts in milliseconds, and what is due would wait half of one more."""
+_SELECTED_MAX = 1024
+"""select takes descriptors below this number. Source: Linux, select(2), FD_SETSIZE."""
 # In addition to the events that poll always reports.
 _HUNG_UP = getattr(select, "POLLRDHUP", 0)
 # The capacity of a pipe on Linux: one read removes all rings.
@@ -193,22 +197,27 @@ class Inbox:
         self._poll_bell = select.poll()
         self._poll_bell.register(pipe, _HUNG_UP)
         self._poll_bell.register(self._bell, select.POLLIN)
+        self._descriptors = [pipe.fileno(), self._bell]
+        self._waits_finely = max(self._descriptors) < _SELECTED_MAX
         self.ended = False
 
     def get(self, timeout_ns: int | None) -> pa.RecordBatch | None:
         """Return the next batch. Waits at most `timeout_ns`, without a limit if None, not at all if 0 or less."""
         # Bytes that were read together with the previous batch are no longer in the pipe, so poll does not report them.
-        if self._stream.has_buffered or self._wait(self._poll, timeout_ns):
+        if self._stream.has_buffered or self._wait(self._poll, timeout_ns, self._descriptors):
             return self._next()
         return None
 
     def wait(self, timeout_ns: int | None) -> None:
         """Wait at most `timeout_ns` for the bell only. Sets `ended` if Spark closes the pipe."""
-        if self._wait(self._poll_bell, timeout_ns):
+        if self._wait(self._poll_bell, timeout_ns, [self._bell]):
             self.ended = True
 
-    def _wait(self, poll: select.poll, timeout_ns: int | None) -> bool:
-        """Wait, and return whether there was an event other than the bell."""
+    def _wait(self, poll: select.poll, timeout_ns: int | None, descriptors: list[int]) -> bool:
+        """Wait, and return whether there was an event other than the bell. `descriptors`: those that end the wait."""
+        if timeout_ns is not None and 0 < timeout_ns < _FINE_WAIT_NS and self._waits_finely:
+            select.select(descriptors, (), (), timeout_ns / 1e9)
+            timeout_ns = 0
         # Round up: a wait that ends too early costs another turn of the host's loop. The maximum for poll is 24 days,
         # and a timer may be later.
         timeout_ms = None if timeout_ns is None else min(max(0, -(-timeout_ns // 1_000_000)), _WAIT_MAX_MS)
