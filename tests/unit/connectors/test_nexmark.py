@@ -12,6 +12,7 @@ import pytest
 
 from penstock.api.source import Boundedness
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.connectors.nexmark.ahead import EventsAhead
 from penstock.connectors.nexmark.configuration import NexmarkConfiguration
 from penstock.connectors.nexmark.generator import EVENTS_MAX, NexmarkGenerator
 from penstock.connectors.nexmark.schema import event_schema
@@ -265,6 +266,36 @@ def test_a_source_without_a_count_has_no_end():
     """AUTOMATIC mode would select a batch job that never ends."""
     assert NexmarkSource.builder().build().get_boundedness() is Boundedness.CONTINUOUS_UNBOUNDED
     assert NexmarkSource.builder().set_event_count(5).build().get_boundedness() is Boundedness.BOUNDED
+
+
+@pytest.mark.parametrize("sizes", [[1], [3, 10, 7], [500, 2]])
+def test_events_that_are_generated_ahead_are_the_same(sizes):
+    """A source with a rate reads a few events of one split, then of another, and may begin anywhere."""
+    generator = NexmarkGenerator(SHUFFLED)
+    ahead = EventsAhead(generator, ahead=64)
+    splits = {split.split_id: split for split in dealt(1_000, 20, 2)}
+    read = {name: [] for name in splits}
+    for turn in range(2_000):
+        name = f"nexmark-{turn % 2}"
+        if (split := splits.get(name)) is None:
+            continue
+        if turn == 70:
+            split = split.behind(5)  # as if restored at another position
+            read[name] += rows_at(generator, splits[name].take(5)[0])
+        batch, times_ms, rest = ahead.take(split, sizes[turn // 2 % len(sizes)])
+        read[name] += zip(batch.to_pylist(), times_ms.tolist(), strict=True)
+        if rest is None:
+            del splits[name]
+        else:
+            splits[name] = rest
+    assert not splits
+    for split in dealt(1_000, 20, 2):
+        assert read[split.split_id] == rows_at(generator, split.take(1_000)[0])
+
+
+def rows_at(generator, positions):
+    batch, times_ms = generator.timed_events_at(positions)
+    return list(zip(batch.to_pylist(), times_ms.tolist(), strict=True))
 
 
 def test_the_rate_is_limited():

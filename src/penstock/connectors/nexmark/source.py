@@ -14,6 +14,7 @@ from penstock.connectors.base.options import checked_at_least
 from penstock.connectors.base.rate_limiter import RateLimiter, RateLimiterStrategy
 from penstock.connectors.base.split_enumerator import FixedSplitEnumerator
 from penstock.connectors.base.split_reader import Chunk, SplitReader
+from penstock.connectors.nexmark.ahead import EventsAhead
 from penstock.connectors.nexmark.configuration import NexmarkConfiguration
 from penstock.connectors.nexmark.generator import EVENTS_MAX, NexmarkGenerator
 from penstock.connectors.nexmark.schema import EVENT_ROW, unknown_column
@@ -97,17 +98,19 @@ class _ColumnReader(SplitReader[Any]):
         super().__init__(context)
         self._generator = generator
         self._limiter = limiter
+        self._ahead = EventsAhead(generator)
 
     def read(self, split: NexmarkSplit, max_records: int) -> Chunk | Nothing:
         limiter, count = self._limiter, min(max_records, EVENTS_MAX)
-        if limiter is not None:
+        if limiter is None:
+            positions, rest = split.take(count)
+            batch, times_ms = self._generator.timed_events_at(positions)
+        else:
             count = min(count, limiter.due(self.context.now_ms()))
             if count == 0:
                 return Nothing(limiter.next_due_ms())
-        positions, rest = split.take(count)
-        if limiter is not None:
-            limiter.take(len(positions))
-        batch, times_ms = self._generator.timed_events_at(positions)
+            batch, times_ms, rest = self._ahead.take(split, count)
+            limiter.take(len(times_ms))
         return Chunk(self.values_of(batch), rest, self.times_of(times_ms))
 
     def values_of(self, batch: pyarrow.RecordBatch) -> Any:

@@ -29,13 +29,17 @@ class NexmarkSplit(msgspec.Struct, frozen=True, gc=False):
 
     def take(self, count: int) -> tuple[Ints, NexmarkSplit | None]:
         """Return the positions in the whole input of up to `count` next events, and the rest; None: nothing is left."""
-        stop = self.position + count
-        rest: NexmarkSplit | None = msgspec.structs.replace(self, position=stop)
-        if self.end is not None and stop >= self.end:
-            stop, rest = self.end, None
+        stop = self.position + count if self.end is None else min(self.position + count, self.end)
         mine = numpy.arange(self.position, stop, dtype=numpy.int64)
         blocks = mine // self.block
-        return mine + (blocks * (self.splits - 1) + self.index) * self.block, rest
+        return mine + (blocks * (self.splits - 1) + self.index) * self.block, self.behind(count)
+
+    def behind(self, count: int) -> NexmarkSplit | None:
+        """Return the split without its next `count` events; None: nothing is left."""
+        position = self.position + count
+        if self.end is not None and position >= self.end:
+            return None
+        return msgspec.structs.replace(self, position=position)
 
 
 def dealt(count: int | None, block: int, splits: int) -> list[NexmarkSplit]:
