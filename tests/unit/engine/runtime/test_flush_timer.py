@@ -69,6 +69,23 @@ def test_a_buffer_waits_for_ten_timeouts_at_most() -> None:
     assert waits == [[], [], [], [], [1_051], []]
 
 
+def test_a_long_timeout_is_not_put_off() -> None:
+    """On a busy machine a row would wait for 200 ms and more, where 100 ms are the default."""
+    one = Timed(100)
+    one.step(0)
+    one.step(1)
+    waits = [one.step(20, without_core_ms=20) for _ in range(6)]
+    assert waits == [[], [], [], [], [1_101], []]
+
+
+def test_a_timeout_is_put_off_to_50_ms() -> None:
+    one = Timed(20)
+    one.step(0)
+    one.step(1)
+    waits = [one.step(10, without_core_ms=10) for _ in range(6)]
+    assert waits == [[], [], [], [], [1_051], []]
+
+
 def test_without_a_timeout_nothing_is_put_off() -> None:
     """With 0 each step sends what it has, with -1 only what is full leaves."""
     assert Timed(0).step(0) == [1_000]

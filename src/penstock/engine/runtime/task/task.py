@@ -107,6 +107,8 @@ class Polling:
 
 _TIMEOUTS_MAX = 10
 """A buffer waits for at most this many timeouts, even if its task waits longer for a core."""
+_PUT_OFF_MS = 50
+"""And no longer than this, or its timeout: what some turns on a core bring fills a buffer, and rows would only wait."""
 
 
 class FlushTimer:
@@ -118,7 +120,17 @@ class FlushTimer:
     docs/internals/decisions/0037-time-without-a-core.md has the figures.
     """
 
-    __slots__ = ("_core_wait_ns", "_edges", "_flushed_ms", "_now_ms", "_since_ms", "_timeout_ms", "_waited_ns", "at_ms")
+    __slots__ = (
+        "_core_wait_ns",
+        "_edges",
+        "_flushed_ms",
+        "_longest_ms",
+        "_now_ms",
+        "_since_ms",
+        "_timeout_ms",
+        "_waited_ns",
+        "at_ms",
+    )
 
     def __init__(
         self,
@@ -129,6 +141,7 @@ class FlushTimer:
     ) -> None:
         self._edges = edges
         self._timeout_ms = timeout_ms
+        self._longest_ms = max(timeout_ms, min(_TIMEOUTS_MAX * timeout_ms, _PUT_OFF_MS))
         self._now_ms = now_ms
         self._core_wait_ns = core_wait_ns
         self._flushed_ms = 0
@@ -163,7 +176,7 @@ class FlushTimer:
         """Postpone the flush by the time in which the thread had no core. Returns whether it is still to come."""
         waited_ns = self._core_wait_ns()
         later_ms = self._flushed_ms + self._timeout_ms + (waited_ns - self._waited_ns) // 1_000_000
-        later_ms = min(later_ms, self._since_ms + _TIMEOUTS_MAX * self._timeout_ms)
+        later_ms = min(later_ms, self._since_ms + self._longest_ms)
         if now_ms < later_ms:
             self.at_ms = later_ms
             return True
