@@ -87,5 +87,5 @@ def test_a_pipe_whose_number_select_cannot_take_is_polled(monkeypatch: pytest.Mo
         number = os.dup2(ours.fileno(), 1_030)
     except OSError:
         pytest.skip("this process may not have so many open files")
-    with ours, theirs, open(number, "rb") as pipe:
+    with ours, theirs, os.fdopen(number, "rb") as pipe:
         assert Inbox(pipe).get(300_000) is None
