@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions.arrow_types import arrow_type
-from penstock.table.functions.calls import call, find, result_type
+from penstock.table.functions.calls import find, result_type
 from penstock.table.functions.columns import Column, as_array, is_constant
 from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
 from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
-from penstock.table.functions.registry import Context
+from penstock.table.functions.registry import Call, Context
 from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, LogicalType
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.literals import literal_value, search
@@ -147,16 +147,18 @@ class Expressions:
             called = user.bound(types, result, self._sql)
             return lambda batch: called([one(batch) for one in operands], batch.context)
         try:
-            name = find(node.name).name
+            function = find(node.name)
         except UnknownFunctionError:
             raise UnsupportedPlanError(
                 f"the function {node.name} is not supported. Write the query without it, or register a Python function"
             ) from None
 
+        name, kernel = function.name, function.kernel
         _check_arguments(name, node, types)
 
         def evaluate(batch: _Batch) -> Column:
-            return call(name, [one(batch) for one in operands], types, result=result, context=batch.context)
+            columns = [one(batch) for one in operands]
+            return kernel(Call(name=name, columns=columns, types=types, result=result, context=batch.context))
 
         if name in ("CASE", "IF"):
             return _else_by_rows(evaluate, lambda batch: _case_by_rows(batch, operands, result))
@@ -211,8 +213,18 @@ def _input(index: int) -> _Evaluator:
 
 
 def _field(row: _Evaluator, name: str) -> _Evaluator:
-    # Unlike `flatten`, this gives NULL for the fields of a row that is NULL.
-    return lambda batch: pc.struct_field(row(batch), name)
+    options = pc.StructFieldOptions(name)
+
+    def field(batch: _Batch) -> Column:
+        column = row(batch)
+        if isinstance(column, pa.StructArray) and not column.null_count:
+            position = column.type.get_field_index(name)
+            if position >= 0:
+                return column.field(position)
+        # Unlike `field` and `flatten`, this gives NULL for the fields of a row that is NULL.
+        return pc.call_function("struct_field", [column], options)
+
+    return field
 
 
 def _field_type(row: LogicalType, name: str) -> LogicalType:

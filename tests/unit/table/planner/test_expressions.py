@@ -112,6 +112,21 @@ def test_fields_of_the_outer_row_are_columns() -> None:
         bound(outer)
 
 
+@pytest.mark.parametrize("part", [slice(None), slice(0, 2), slice(1, 4), slice(3, 5), slice(2, 3)])
+@pytest.mark.parametrize("with_null_rows", [False, True])
+def test_fields_of_rows_that_are_part_of_a_batch(part: slice, with_null_rows: bool) -> None:
+    """A part would have the values of the batch's first rows, and a row that is NULL the value below it."""
+    kind = "ROW<`a` INT, `b` INT>"
+    field = {"kind": "FIELD_ACCESS", "name": "b", "expr": ref(0, kind)}
+    numbers, others = pa.array([1, 2, 3, 4, 5], pa.int32()), pa.array([10, None, 30, 40, 50], pa.int32())
+    mask = pa.array([False, True, False, False, True]) if with_null_rows else None
+    rows = pa.StructArray.from_arrays([numbers, others], ["a", "b"], mask=mask)[part]
+    (found,) = bound(field).evaluate([rows], Context(rows=len(rows)))
+    assert found.to_pylist() == [None if row is None else row["b"] for row in rows.to_pylist()]
+    (constant,) = bound(field).evaluate([rows[0]], Context(rows=len(rows)))
+    assert constant.as_py() == found[0].as_py()
+
+
 def test_the_watermark_is_the_contexts() -> None:
     """CURRENT_WATERMARK would be that of another operator, also in a branch that is computed by rows."""
     watermark = call("CURRENT_WATERMARK", "TIMESTAMP(3)", ref(2, "TIMESTAMP(3)"))

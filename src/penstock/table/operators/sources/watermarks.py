@@ -111,6 +111,12 @@ class WatermarkOperator(EventTimeOrigin):
         return self.emit_announced_or_pause()
 
     def _cut(self, chunk: Columns, marks: Any, times: Any) -> Iterator[Columns]:
+        best = max(int(marks.max()), self._highest)
+        if best <= self._emitted + self._above_ms:
+            # Usual if chunks are small: no row of this one emits a watermark.
+            self._highest = best
+            yield chunk
+            return
         highest = numpy.maximum.accumulate(numpy.maximum(marks, self._highest))
         self._highest = int(highest[-1])
         emitting = self._emitting_rows(highest)
