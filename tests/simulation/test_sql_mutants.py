@@ -20,12 +20,12 @@ from tests.simulation.test_sql_operators import (
 
 from penstock.common.values.exact_floats import FloatKey
 from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.hosts.simulator import Circumstances
 from penstock.table.operators.grouping.bundles import BundledOperator
 from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.joins import interval_join
-from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.version_rows import VersionRows
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
 from penstock.table.operators.keyed.waiting_rows import WaitingRows
@@ -43,36 +43,50 @@ Fault = Callable[[pytest.MonkeyPatch], None]
 
 
 def lost_change(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot of a join lacks the last key that has changed."""
-    write_back = JoinSide.write_back
+    """A snapshot of a join lacks some rows."""
+    frozen = KeyedRows._frozen
 
-    def without(self: Any, table: Any) -> None:
-        self._is_changed[numpy.flatnonzero(self._is_changed)[-1:]] = False
-        write_back(self, table)
+    def without(self: Any, full: bool) -> Any:
+        found = frozen(self, full)
+        found._alive[::4] = False
+        return found
 
-    patch.setattr(JoinSide, "write_back", without)
+    patch.setattr(KeyedRows, "_frozen", without)
 
 
 def joined_rows_twice(patch: pytest.MonkeyPatch) -> None:
     """The rows of an input are restored twice."""
-    load = JoinSide.load
+    load = KeyedRows.load
 
-    def twice(self: Any, table: Any) -> None:
-        load(self, table)
-        load(self, table)
+    def twice(self: Any, now_ms: int) -> None:
+        restored = list(self._restored)
+        load(self, now_ms)
+        self._restored = restored
+        load(self, now_ms)
 
-    patch.setattr(JoinSide, "load", twice)
+    patch.setattr(KeyedRows, "load", twice)
 
 
 def matches_not_restored(patch: pytest.MonkeyPatch) -> None:
     """Restored rows count as rows without a partner."""
-    load = JoinSide.load
+    load = KeyedRows.load
 
-    def alone(self: Any, table: Any) -> None:
-        load(self, table)
-        self.matches[:] = 0
+    def alone(self: Any, now_ms: int) -> None:
+        load(self, now_ms)
+        self.counts[:] = 0
 
-    patch.setattr(JoinSide, "load", alone)
+    patch.setattr(KeyedRows, "load", alone)
+
+
+def rows_that_have_gone_are_not_written(patch: pytest.MonkeyPatch) -> None:
+    """A snapshot of a join has nothing of a row that an earlier one has, and that is gone since."""
+    frozen = KeyedRows._frozen
+
+    def without(self: Any, full: bool) -> Any:
+        self._changed[: self.used] &= self.alive[: self.used]
+        return frozen(self, full)
+
+    patch.setattr(KeyedRows, "_frozen", without)
 
 
 def key_group_not_restored(patch: pytest.MonkeyPatch) -> None:
@@ -157,13 +171,13 @@ def versions_lost(patch: pytest.MonkeyPatch) -> None:
 
 def joined_rows_are_new(patch: pytest.MonkeyPatch) -> None:
     """The time to live of joined rows begins again when they are restored."""
-    load = JoinSide.load
+    load = KeyedRows.load
 
-    def now(self: Any, table: Any) -> None:
-        load(self, table)
-        self._written_ms[:] = self._now_ms()
+    def now(self: Any, now_ms: int) -> None:
+        load(self, now_ms)
+        self.times_ms[:] = now_ms
 
-    patch.setattr(JoinSide, "load", now)
+    patch.setattr(KeyedRows, "load", now)
 
 
 def watermark_not_held_back(patch: pytest.MonkeyPatch) -> None:
@@ -183,7 +197,7 @@ def keys_are_new(patch: pytest.MonkeyPatch) -> None:
 
 def provoked() -> Circumstances:
     """Return circumstances with many checkpoints, and workers that are killed behind them."""
-    return dataclasses.replace(CALM, checkpoint_at_steps=tuple(range(20, 800, 15)), crash_rate=0.4)
+    return dataclasses.replace(CALM, checkpoint_at_steps=tuple(range(20, 800, 15)), crash_rate=0.4, growth_max=1000.0)
 
 
 HEAP, STORE = None, SOME_ENTRIES
@@ -207,7 +221,11 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     watermark_not_held_back: ("windows of pairs", HEAP),
 }
 """Faults that a savepoint shows: the program that finds each, and where its state is."""
-CRASHES: dict[Fault, str] = {bundle_over_barrier: "two phases", fires_again: "windows in one phase"}
+CRASHES: dict[Fault, str] = {
+    bundle_over_barrier: "two phases",
+    fires_again: "windows in one phase",
+    rows_that_have_gone_are_not_written: "intervals with rows alone",
+}
 """Faults that crashes show."""
 
 

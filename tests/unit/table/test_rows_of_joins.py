@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 import pytest
 
+from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.joins.join_side import JoinSide
@@ -104,9 +105,10 @@ def test_rows_that_have_expired_are_not_found_and_rarely_looked_for() -> None:
     assert len(side) == 1500, "all rows were looked at again"
     change(side, [(1, 1.0), (1, 2.0)], added=False)
     assert (len(side.find(keys).items), len(side)) == (499, 1499), "a row that has expired was taken back"
-    table, restored = LayeredTable(), JoinSide(TableColumns(NUMBERS), None, ttl_ms=800, now_ms=lambda: now_ms)
-    side.write_back(table)
-    restored.load(table)
+    rows = KeyedRows(TableColumns(NUMBERS), has_times=True)
+    rows.restore(*zip(*side.stored.take_changes(), strict=True))
+    rows.load(now_ms)
+    restored = JoinSide(TableColumns(NUMBERS), None, ttl_ms=800, now_ms=lambda: now_ms, stored=rows)
     assert len(restored.find(keys).items) == 499
     now_ms += 100
     assert len(side.find(keys).items) == len(side) == 499

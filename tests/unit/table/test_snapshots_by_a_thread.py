@@ -12,8 +12,8 @@ import pyarrow
 import pytest
 from tests.unit.table.test_windows_in_a_store import CALLS
 
-from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.state.arrays.array_table import ArrayTable
+from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed.value_counts import ValueCounts

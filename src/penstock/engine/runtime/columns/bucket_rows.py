@@ -8,9 +8,9 @@ import numpy
 import pyarrow
 
 from penstock.engine.runtime.columns.bucket_entries import BucketEntries
-from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM, KeySlots, bytes_of_keys
+from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 
 

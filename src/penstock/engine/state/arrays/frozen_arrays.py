@@ -48,7 +48,7 @@ class FrozenArrays:
         """Whether all groups may be read again."""
         self._late: list[_WithGroups] = []
         """Rows that the task has handed over, with their key groups."""
-        self._sorted: list[tuple[Piece, Integers, list[int]]] = []
+        self._sorted: list[tuple[Piece, list[int]]] = []
         """The entries of the span."""
 
     def table(self) -> FrozenTable:
@@ -120,9 +120,9 @@ class FrozenArrays:
                 yield [], []
                 self._sorted.append(_sorted(alike, self._span))
         place = group - self._span.start
-        for piece, order, bounds in self._sorted:
+        for piece, bounds in self._sorted:
             for start in range(bounds[place], bounds[place + 1], PIECE_ROWS):
-                yield piece.at(order[start : min(start + PIECE_ROWS, bounds[place + 1])])
+                yield piece.at(slice(start, min(start + PIECE_ROWS, bounds[place + 1])))
 
     def _with_groups(self, copied: Copied) -> _WithGroups:
         groups, piece = copied
@@ -152,13 +152,13 @@ def _by_signature(found: Sequence[_WithGroups]) -> Iterator[list[_WithGroups]]:
     yield from alike.values()
 
 
-def _sorted(alike: list[_WithGroups], span: range) -> tuple[Piece, Integers, list[int]]:
-    """Return pieces as one, the order of its entries by key group, and where each group of the span begins there."""
+def _sorted(alike: list[_WithGroups], span: range) -> tuple[Piece, list[int]]:
+    """Return pieces as one, sorted by key group, and where each group of the span begins there."""
     (piece,) = joined_pieces([piece for _, piece in alike])
     groups = numpy.concatenate([groups for groups, _ in alike]).astype(numpy.uint16)
     order = numpy.argsort(groups, kind="stable")
     bounds = numpy.searchsorted(groups[order], numpy.arange(span.start, span.stop + 1))
-    return piece, order, bounds.tolist()
+    return piece.at(order), bounds.tolist()
 
 
 def _packed(entry_keys: Any, values: Any) -> Iterator[tuple[Any, ...]]:

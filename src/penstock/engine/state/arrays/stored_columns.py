@@ -11,25 +11,29 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from penstock.engine.state.arrays.arrow_rows import ArrowRows, joined_rows, rows_of_stored
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 
 COUNT, VALUE, WIDE, AVERAGE, WIDE_AVERAGE = "count", "value", "wide", "average", "wide average"
-NUMBERS, OBJECTS = "numbers", "objects"
+NUMBERS, OBJECTS, ROWS = "numbers", "objects", "rows"
 """The forms of a column; see `_VALUES_OF`."""
 TIME = "time"
 """The form of a first column with the time of each key's last use (ms). Then a value is (time, the other columns)."""
 LOW_BITS = 32
 """An integer of form WIDE is `high << LOW_BITS | low`."""
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
+Part = Array | ArrowRows
+_ARROW = "arrow"
 _Stored = tuple[str, Any]
-"""NumPy's name of a type, and the bytes of an array, or for an array of objects a list."""
+"""NumPy's name of a type, and the bytes of an array, or for an array of objects a list; _ARROW and rows of Arrow."""
 
 
 class StoredColumn(NamedTuple):
     """A value for each of several keys, in arrays by position: `form` tells what the arrays are."""
 
     form: str
-    parts: tuple[Array, ...]
+    parts: tuple[Any, ...]
+    """Each is a `Part`."""
 
     def values(self) -> list[Any]:
         """Return the values as Python's: what an operator on rows stores for these keys."""
@@ -108,9 +112,7 @@ class Piece(NamedTuple):
     def signature(self) -> tuple[Any, ...]:
         """Return what pieces must have in common to be joined."""
         columns, keys = self.values.columns, self.keys
-        forms = (
-            None if columns is None else tuple((one.form, *(part.dtype.str for part in one.parts)) for one in columns)
-        )
+        forms = None if columns is None else tuple((one.form, *map(_kind_of, one.parts)) for one in columns)
         return isinstance(keys.keys, list), keys.starts is None, forms
 
     def at(self, index: Integers | slice) -> Piece:
@@ -152,7 +154,7 @@ def _joined(pieces: list[Piece]) -> Piece:
     if pieces[0].values.columns is not None:
         by_column = zip(*(piece.values.columns or () for piece in pieces), strict=True)
         columns = [
-            StoredColumn(alike[0].form, tuple(map(numpy.concatenate, zip(*(one.parts for one in alike), strict=True))))
+            StoredColumn(alike[0].form, tuple(map(_joined_parts, zip(*(one.parts for one in alike), strict=True))))
             for alike in by_column
         ]
     values = ArrayValues(None if columns is None else tuple(columns), len(keys))
@@ -179,7 +181,17 @@ def unpacked(stored: tuple[Any, ...]) -> Piece:
     return Piece(ArrayKeys(keys, starts), ArrayValues(columns, len(keys)))
 
 
-def _packed_array(array: Array) -> _Stored:
+def _kind_of(part: Part) -> str:
+    return part.kind if isinstance(part, ArrowRows) else part.dtype.str
+
+
+def _joined_parts(parts: Sequence[Any]) -> Part:
+    return joined_rows(parts) if isinstance(parts[0], ArrowRows) else numpy.concatenate(parts)
+
+
+def _packed_array(array: Part) -> _Stored:
+    if isinstance(array, ArrowRows):
+        return _ARROW, array.stored()
     if array.dtype == object:
         return array.dtype.str, array.tolist()
     # The machine that restores may have another order of bytes.
@@ -187,8 +199,10 @@ def _packed_array(array: Array) -> _Stored:
     return little.dtype.str, little.tobytes()
 
 
-def _unpacked_array(stored: _Stored) -> Array:
+def _unpacked_array(stored: _Stored) -> Any:
     kind, data = stored
+    if kind == _ARROW:
+        return rows_of_stored(data)
     if isinstance(data, list):
         return numpy.fromiter(data, object, len(data))
     array: Array = numpy.frombuffer(data, kind)
@@ -221,6 +235,13 @@ def _numbers(*parts: Array) -> list[Any]:
     return [each if is_one else None for each, is_one in zip(numbers, exists.tolist(), strict=True)]
 
 
+def _rows(rows: ArrowRows, exists: Mask) -> list[Any]:
+    found = rows.tuples()
+    if exists.all():
+        return found
+    return [row if is_one else None for row, is_one in zip(found, exists.tolist(), strict=True)]
+
+
 def _with_counts(totals: list[Any], counts: Integers) -> list[Any]:
     pairs = zip(totals, counts.tolist(), strict=True)
     return [None if total is None else (total, count) for total, count in pairs]
@@ -235,6 +256,7 @@ _VALUES_OF: dict[str, Callable[..., list[Any]]] = {
     AVERAGE: _average,
     WIDE_AVERAGE: _wide_average,
     NUMBERS: _numbers,
+    ROWS: _rows,
 }
 """Form -> a function from arrays to values. An average is (sum, count), NUMBERS are a tuple of any length. `exists`:
 whether there is a value, or None."""

@@ -24,6 +24,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.key_index import MISSING
+from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.joins.join_side import JoinSide
@@ -104,8 +105,8 @@ class JoinOperator(JoinedSides):
         self._is_half = join_type in (SEMI, ANTI)
         self.join_inputs(inputs, condition, given)
 
-    def new_side(self, one: JoinInput) -> JoinSide:
-        return JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms)
+    def new_side(self, one: JoinInput, stored: KeyedRows) -> JoinSide:
+        return JoinSide(one.columns, one.unique, ttl_ms=one.ttl_ms, now_ms=self.context.now_ms, stored=stored)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)

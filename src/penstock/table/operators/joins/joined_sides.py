@@ -1,37 +1,55 @@
-"""The base of joins that keep the rows of each input in a `JoinSide`, which is written to a table before a snapshot."""
+"""The base of joins that keep the rows of each input in a `JoinSide`: as state on the heap, or written to a table."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
+    from penstock.engine.state.layers import LayeredTable
 
 
 class JoinedSides(JoinedInputs):
-    """`side_tables`: the names of both tables, key -> [(number of matches, row), ...]."""
+    """`side_tables`: the names of both tables; see `KeyedRows` for their entries."""
 
     side_tables: ClassVar[tuple[str, str]]
 
-    def new_side(self, one: JoinInput) -> JoinSide:
-        """Return the rows of an input, none."""
-        return JoinSide(one.columns, None)
+    def new_side(self, one: JoinInput, stored: KeyedRows) -> JoinSide:
+        """Return the rows of an input: those that were restored."""
+        return JoinSide(one.columns, None, stored=stored)
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._tables = tuple(map(self.backend.layered, self.side_tables))
+        self._stored = list(map(self._rows_of, self.side_tables, self._of_inputs))
+
+    def _rows_of(self, table: str, one: JoinInput) -> tuple[KeyedRows, LayeredTable | None]:
+        """Return the rows of an input, and the table of a store that they are written to before each snapshot."""
+        make = partial(KeyedRows, one.columns, has_times=one.ttl_ms is not None)
+        rows = self.backend.arrays(table, make)
+        return (make(), self.backend.layered(table, namespaced=True)) if rows is None else (rows, None)
 
     def open(self) -> None:
         super().open()
-        self._sides = tuple(map(self.new_side, self._of_inputs))
-        for side, table in zip(self._sides, self._tables, strict=True):
-            side.load(table)
+        for rows, behind in self._stored:
+            if behind is not None:
+                entries = list(behind.items())
+                rows.restore([place for place, _ in entries], [value for _, value in entries])
+            rows.load(self.context.now_ms())
+        of_inputs = zip(self._of_inputs, self._stored, strict=True)
+        self._sides = tuple(self.new_side(one, rows) for one, (rows, _) in of_inputs)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        for side, table in zip(self._sides, self._tables, strict=True):
-            side.write_back(table)
+        for rows, behind in self._stored:
+            if behind is not None:
+                for place, value in rows.take_changes():
+                    if value is None:
+                        behind.discard(place)
+                    else:
+                        behind.put(place, value)
         return super().prepare_snapshot(checkpoint_id, savepoint)

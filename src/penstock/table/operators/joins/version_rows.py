@@ -8,9 +8,9 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
-from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
+from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.table_columns import TableColumns

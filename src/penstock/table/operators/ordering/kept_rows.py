@@ -8,14 +8,13 @@ from typing import Any
 import numpy
 import pyarrow
 
-from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.aggregate_arrays import grown
-from penstock.engine.runtime.columns.field_arrays import objects
-from penstock.engine.runtime.columns.row_blocks import RowBlocks
+from penstock.engine.state.arrays.arrow_rows import ArrowRows
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
+from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.engine.state.arrays.state_array import StateArray
-from penstock.engine.state.arrays.stored_columns import OBJECTS, StoredColumn
+from penstock.engine.state.arrays.stored_columns import ROWS, StoredColumn
 from penstock.table.operators.table_columns import TableColumns
 
 _NONE = -1
@@ -28,7 +27,7 @@ _FIELD_BYTES = 24
 class KeptRows(StateArray):
     """Rows by slot. A row that takes the place of another one is appended; `compact` drops the former ones.
 
-    In snapshots a row is a tuple.
+    In snapshots they are rows of Arrow, for rows of Python tuples.
     """
 
     def __init__(self, columns: TableColumns) -> None:
@@ -43,8 +42,8 @@ class KeptRows(StateArray):
         if not len(slots):
             return
         self._alive += int(numpy.count_nonzero(self._numbers[slots] == _NONE))
-        self._numbers[slots] = numpy.arange(self._used, self._used + len(slots))
         self._blocks.append(rows)
+        self._numbers[slots] = numpy.arange(self._used, self._used + len(slots))
         self._used += len(slots)
 
     def have(self, slots: Integers) -> Mask:
@@ -72,16 +71,25 @@ class KeptRows(StateArray):
         self._alive = int(numpy.count_nonzero(self._numbers != _NONE))
 
     def stored(self, slots: Integers) -> StoredColumn:
-        have = self.have(slots)
-        values: list[Any] = [None] * len(slots)
-        if have.any():
-            rows = zip(*map(python_values, self.rows(slots[have]).columns), strict=True)
-            for place, row in zip(numpy.flatnonzero(have).tolist(), rows, strict=True):
-                values[place] = row
-        return StoredColumn(OBJECTS, (objects(values),))
+        # Another thread may put rows meanwhile: their numbers are read once, before the blocks that have them.
+        numbers = self._numbers[slots]
+        have = numbers != _NONE
+        rows = self._blocks.take(numbers[have]) if have.any() else self.rows(slots[:0])
+        if not have.all():
+            rows = rows.take(pyarrow.array(numpy.cumsum(have) - 1, mask=~have))
+        return StoredColumn(ROWS, (ArrowRows(rows), have))
 
     def restore(self, slots: Integers, column: StoredColumn) -> None:
-        self.load(slots, column.parts[0].tolist())
+        rows, exists = column.parts
+        if column.form != ROWS or not rows.batch.schema.equals(self._columns.schema):
+            self.load(slots, column.values())
+            return
+        self.clear(slots)
+        # A piece may have a slot twice: the last value counts.
+        distinct, last = numpy.unique(slots[::-1], return_index=True)
+        places = len(slots) - 1 - last
+        present = exists[places]
+        self.put(distinct[present], rows.batch.take(pyarrow.array(places[present])))
 
     def load(self, slots: Integers, values: Sequence[Any]) -> None:
         self.clear(slots)

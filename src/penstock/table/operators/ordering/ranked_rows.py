@@ -11,8 +11,8 @@ import pyarrow
 from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.aggregate_arrays import grown
 from penstock.engine.runtime.columns.field_arrays import objects
-from penstock.engine.runtime.columns.row_blocks import RowBlocks
 from penstock.engine.state.arrays.key_slots import FIRST_ROOM
+from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.engine.state.arrays.stored_columns import OBJECTS, StoredColumn
