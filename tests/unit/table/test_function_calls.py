@@ -77,6 +77,24 @@ def test_an_empty_batch_gives_an_empty_column() -> None:
         assert len(call("CAST", [empty], [STRING], result=parse(kind))) == 0
 
 
+@pytest.mark.parametrize("condition", [[True] * 3, [False] * 3, [None] * 3, [True, False, None], []])
+@pytest.mark.parametrize("constants", [(), (1,), (2,), (1, 2)])
+def test_rows_of_one_kind_have_the_value_of_that_kind(condition: list[bool | None], constants: tuple[int, ...]) -> None:
+    """A chunk without persons would have the times of persons, or one value where it needs a column."""
+    rows, types = len(condition), [parse("BOOLEAN"), INT, INT]
+    columns = [
+        pa.array(condition, pa.bool_()),
+        pa.scalar(1, pa.int32()) if 1 in constants else pa.array([1, None, 3][:rows], pa.int32()),
+        pa.scalar(2, pa.int32()) if 2 in constants else pa.array([4, 5, None][:rows], pa.int32()),
+    ]
+    values, others = ([one.as_py()] * rows if isinstance(one, pa.Scalar) else one.to_pylist() for one in columns[1:])
+    expected = [value if holds else other for holds, value, other in zip(condition, values, others, strict=True)]
+    for name in ("IF", "CASE"):
+        found = call(name, columns, types, context=Context(rows=rows))
+        assert isinstance(found, pa.Array) and found.type == pa.int32()
+        assert found.to_pylist() == expected
+
+
 def test_each_signature_can_be_checked() -> None:
     """A misspelt family would show itself only in a user's query."""
     for function in functions().values():

@@ -7,6 +7,7 @@ combination of values once, and the results are spread over the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,21 @@ def rows_of(columns: Sequence[Column]) -> int | None:
 def as_array(column: Column, rows: int) -> Any:
     """Return the column as an array of `rows` values."""
     return pa.repeat(column, rows) if is_constant(column) else column
+
+
+@cache
+def _field_options(name: str) -> Any:
+    return pc.StructFieldOptions(name)
+
+
+def field_of(rows: Column, name: str) -> Column:
+    """Return a field of rows. It is NULL where the row is, unlike what `field` and `flatten` of Arrow give."""
+    if isinstance(rows, pa.StructArray) and not rows.null_count:
+        position = rows.type.get_field_index(name)
+        if position >= 0:
+            # Without a computation, which costs as much for one row as for a thousand.
+            return rows.field(position)
+    return pc.call_function("struct_field", [rows], _field_options(name))
 
 
 def all_null(columns: Sequence[Column], arrow_type: Any) -> Column:

@@ -77,6 +77,11 @@ def _if(condition: Column, value: Column, otherwise: Column) -> Column:
         )
     if is_constant(condition):
         return value if condition.as_py() else otherwise
+    # Often all rows of a chunk are of one kind: behind a filter, or because they are few.
+    if not condition.true_count and not is_constant(otherwise):
+        return otherwise
+    if condition.true_count == len(condition) and not is_constant(value):
+        return value
     return pc.if_else(condition, value, otherwise)
 
 

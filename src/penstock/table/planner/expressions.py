@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.calls import find, result_type
-from penstock.table.functions.columns import Column, as_array, is_constant
+from penstock.table.functions.columns import Column, as_array, field_of, is_constant
 from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
 from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
 from penstock.table.functions.registry import Call, Context
@@ -213,18 +213,7 @@ def _input(index: int) -> _Evaluator:
 
 
 def _field(row: _Evaluator, name: str) -> _Evaluator:
-    options = pc.StructFieldOptions(name)
-
-    def field(batch: _Batch) -> Column:
-        column = row(batch)
-        if isinstance(column, pa.StructArray) and not column.null_count:
-            position = column.type.get_field_index(name)
-            if position >= 0:
-                return column.field(position)
-        # Unlike `field` and `flatten`, this gives NULL for the fields of a row that is NULL.
-        return pc.call_function("struct_field", [column], options)
-
-    return field
+    return lambda batch: field_of(row(batch), name)
 
 
 def _field_type(row: LogicalType, name: str) -> LogicalType:

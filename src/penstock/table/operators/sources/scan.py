@@ -7,12 +7,12 @@ from typing import ClassVar
 
 import numpy
 import pyarrow
-from pyarrow import compute
 
 from penstock.common.columns.record_columns import RecordColumns
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.table.functions.columns import field_of
 from penstock.table.operators.table_columns import KIND, TableColumns, batch_of_columns
 
 Path = tuple[str, ...]
@@ -64,5 +64,5 @@ def column_at(batch: pyarrow.RecordBatch, path: Path) -> pyarrow.Array:
     """Return a column, or a field of a row in it."""
     column = batch.column(path[0])
     for name in path[1:]:
-        column = compute.struct_field(column, name)
+        column = field_of(column, name)
     return column
