@@ -122,6 +122,11 @@ class JoinSide:
             there = there & (self._written_ms[numbers] > self._now_ms() - self._ttl_ms)
         return there
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next row that is added. It is lower than before when rows have got other numbers."""
+        return self._used
+
     def numbers(self) -> Integers:
         """Return the numbers of all rows that are not retracted."""
         return numpy.flatnonzero(self._alive[: self._used])
