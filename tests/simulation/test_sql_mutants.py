@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-import numpy
 import pytest
 from tests.simulation.sql_programs import EXPIRING
 from tests.simulation.test_sql_operators import (
@@ -20,14 +19,16 @@ from tests.simulation.test_sql_operators import (
 
 from penstock.common.values.exact_floats import FloatKey
 from penstock.engine.state.arrays.array_table import ArrayTable
-from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.expiring_table import TimeArray
+from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.hosts.simulator import Circumstances
 from penstock.table.operators.grouping.bundles import BundledOperator
 from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.joins import interval_join
+from penstock.table.operators.joins.rows_by_time import RowsByTime
 from penstock.table.operators.joins.version_rows import VersionRows
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
+from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 from penstock.table.operators.keyed.waiting_rows import WaitingRows
 from penstock.table.operators.windows.aggregate_slices import StoredSlices
 from penstock.table.operators.windows.session_windows import SessionOperator
@@ -169,6 +170,26 @@ def versions_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(VersionRows, "load", lambda self: None)
 
 
+def latest_version_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Versions go when their time has come, though no other one has replaced them."""
+    forget = VersionRows.forget
+
+    def all_of_them(self: Any, until: int) -> None:
+        forget(self, until)
+        self._stays[self._times <= until] = False
+
+    patch.setattr(VersionRows, "forget", all_of_them)
+
+
+def rows_stay_alone(patch: pytest.MonkeyPatch) -> None:
+    """A restored interval join does not know when its rows are due."""
+
+    def nothing(self: Any) -> None:
+        self._by_time, self._next = NumbersByTime(), self._side.next_number
+
+    patch.setattr(RowsByTime, "_read", nothing)
+
+
 def joined_rows_are_new(patch: pytest.MonkeyPatch) -> None:
     """The time to live of joined rows begins again when they are restored."""
     load = KeyedRows.load
@@ -216,6 +237,8 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     accumulators_shared: ("windows in one phase", HEAP),
     waiting_rows_lost: ("by time", HEAP),
     versions_lost: ("versions", HEAP),
+    latest_version_forgotten: ("versions", HEAP),
+    rows_stay_alone: ("intervals with rows alone", HEAP),
     joined_rows_are_new: ("joins that expire", HEAP),
     keys_are_new: ("groups that expire", HEAP),
     watermark_not_held_back: ("windows of pairs", HEAP),

@@ -17,7 +17,7 @@ passed over it, and that stayed in the earlier step where the other one left it.
 from __future__ import annotations
 
 import heapq
-from bisect import insort_right
+from bisect import bisect_right, insort_right
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
@@ -85,7 +85,7 @@ class Automaton(Generic[T]):
         # If time completes a match, the next event of the key tells the time of the match, whatever the event is.
         self._waits_for_time = any(self._pending)
         self._has_gaps = any(closes is not None for closes in self._closes_ms)
-        # Then time only ends partial matches.
+        # Then time only ends partial matches, if no complete ones have waited for them under another skip strategy.
         self._only_expires = not (self.skip.skips or self._waits_for_time or self._has_gaps)
         predicates = graph.atoms.predicates
         steps = {name: number for number, name in enumerate(self.step_names)}
@@ -162,7 +162,7 @@ class Automaton(Generic[T]):
             Matches that a final `not_followed_by` completes or that timeouts no longer hold back; and timeouts, with
             the end of each one's time.
         """
-        if self._only_expires and not self.shows_timeouts:
+        if self._only_expires and not self.shows_timeouts and not partial.completed:
             return [], self._expired(partial, time_ms)
         done, timeouts = self._ended(partial, time_ms)
         matches = self._released(partial, done) if done or partial.completed else []
@@ -428,13 +428,15 @@ class Automaton(Generic[T]):
         for completed in done:
             insort_right(partial.completed, completed, key=_FIRST)
         matches: list[Match[T]] = []
-        while partial.completed:
-            number, node = partial.completed[0]
+        waiting, position = partial.completed, 0
+        while position < len(waiting):
+            number, node = waiting[position]
             if partial.families and next(iter(partial.families)) < number:
                 break
-            del partial.completed[0]
             matches.append(self.match(node))
             last = self.skip.last_discarded((self.step_names[step], event) for step, event in path_of(node))
             if last >= 0:
                 partial.discard_up_to(last)
+            position = bisect_right(waiting, last, lo=position + 1, key=_FIRST)
+        del waiting[:position]
         return matches

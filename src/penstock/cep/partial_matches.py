@@ -128,10 +128,9 @@ class PartialMatches:
             del self.families[number]
 
     def discard_up_to(self, number: int) -> None:
-        """Remove families, deferred events and complete matches that begin up to the event `number`."""
+        """Remove families and deferred events that begin up to the event `number`."""
         while self.families and (first := next(iter(self.families))) <= number:
             self.replace(first, self.families[first], ())
-        self.completed = [completed for completed in self.completed if completed[0] > number]
         if self.deferred:
             del self.deferred[: bisect_right(self.deferred, number, key=_FIRST)]
             # Those before the first deferred event are of no use.

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
-from tests.unit.cep.letters import Play, play
+from tests.unit.cep.letters import Play, letters, play
 
 from penstock.cep import AfterMatchSkipStrategy, MalformedPatternError, Pattern, SkipTargetError, WithinType
+from penstock.cep.automaton import Automaton
+from penstock.cep.partial_matches import Completed, PartialMatches
 
 EVENTS = "b1 b2 b3 c1"
 
@@ -80,6 +85,60 @@ def test_a_match_waits_for_partial_matches_that_began_before() -> None:
     assert game.until(10) == []
     assert game.until(11) == ["a2 b2"]
     assert game.timeouts == [("a1", 11)]
+
+
+class Waiting(list[Completed]):
+    """Complete matches that count how often one of them is looked at."""
+
+    seen = 0
+
+    def __iter__(self) -> Iterator[Completed]:
+        Waiting.seen += len(self)
+        return super().__iter__()
+
+
+class Counted(PartialMatches):
+    """The state of a key, in which `completed` is always counted."""
+
+    @property
+    def completed(self) -> Waiting:  # type: ignore[override]
+        return self._waiting
+
+    @completed.setter
+    def completed(self, found: list[Completed]) -> None:
+        self._waiting = Waiting(found)
+
+
+def test_matches_that_waited_together_cost_nothing_for_each_other() -> None:
+    """Ten thousand matches behind one that times out would take ten seconds, in one step."""
+    pattern = pair(AfterMatchSkipStrategy.skip_to_next()).within(1_000)
+    game = Play(pattern)
+    game.partial = Counted()
+    assert game.feed("a@0 " + " ".join(f"a{number}@1 b{number}@1" for number in range(200))) == []
+
+    Waiting.seen = 0
+    assert game.until(1_000) == [f"a{number} b{number}" for number in range(200)]
+    assert Waiting.seen == 0
+    assert not game.partial.completed
+
+
+@pytest.mark.parametrize("shows_timeouts", [True, False])
+def test_a_match_that_waited_comes_when_the_strategy_no_longer_skips(shows_timeouts: bool) -> None:
+    """It would wait for the next event of its key, without timeouts that somebody receives, and perhaps forever."""
+    game = Play(pair(AfterMatchSkipStrategy.skip_to_next()).within(10))
+    assert game.feed("a1@1 a2@2 b2@3") == []
+
+    automaton = Automaton(letters(pair(AfterMatchSkipStrategy.no_skip()).within(10)))
+    automaton.shows_timeouts = shows_timeouts
+    after = Play(automaton.pattern, automaton)
+    after.partial = automaton.load(game.partial.dumped())
+    assert after.until(11) == ["a2 b2"]
+    assert not after.partial
+
+
+def pair(strategy: AfterMatchSkipStrategy) -> Pattern[Any, Any]:
+    """An a, and a b with the same number."""
+    return Pattern.begin("a", strategy).followed_by("b").where(lambda e, ctx: e == f"b{first(ctx)[1:]}")
 
 
 def test_matches_of_one_advance_of_time_are_in_order_of_their_first_event() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import numpy
@@ -151,3 +152,60 @@ def test_keys_whose_versions_have_gone_are_forgotten() -> None:
     numbers = found.at(IntegerKeys(numpy.array([-1, -2, -2, 700])), numpy.array([40, 20, 40, 40]))
     assert (numbers != NOTHING).tolist() == [True, True, True, False]
     assert found.rows(numbers[:3]).column(1).to_pylist() == [1.0, 1.0, 30.0]
+
+
+def test_versions_that_are_not_due_are_not_put_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each watermark would look at the versions of all keys, of which a few have changed."""
+    count, rounds = 3_000, 50
+    found = versions_of([(key, 1, True) for key in range(count)])
+    found.forget(1)
+    ordered: list[int] = []
+    lexsort = numpy.lexsort
+    monkeypatch.setattr(numpy, "lexsort", lambda keys: ordered.append(len(keys[0])) or lexsort(keys))
+    for time in range(2, 2 + rounds):
+        key = numpy.array([time])
+        batch = pyarrow.record_batch([pyarrow.array(key), pyarrow.array([float(time)])], names=["k", "f"])
+        found.add(IntegerKeys(key), batch, key, numpy.array([True]))
+        assert (found.at(IntegerKeys(key), key) != NOTHING).all()
+        found.forget(time)
+    assert len(ordered) == 2 * rounds
+    assert max(ordered) <= 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_versions_are_found_whatever_was_forgotten(seed: int) -> None:
+    """A version that a row asks for would be forgotten, or one be given that another one has replaced."""
+    chance, table, all_versions = random.Random(seed), LayeredTable(), list[tuple[int, int, bool]]()
+    found, until = VersionRows(TableColumns(NUMBERS), table), 0
+    keys_max = 10 ** (1 + seed % 3)
+    for _ in range(40):
+        new = [
+            (chance.randrange(keys_max), until + chance.randint(1, 90), chance.random() < 0.8)
+            for _ in range(chance.choice([1, 5, 60]))
+        ]
+        keys, times, exist = (numpy.array(one) for one in zip(*new, strict=True))
+        numbers = numpy.arange(len(all_versions), len(all_versions) + len(new)).astype(float)
+        batch = pyarrow.record_batch([pyarrow.array(keys), pyarrow.array(numbers)], names=["k", "f"])
+        found.add(IntegerKeys(keys), batch, times, exist)
+        all_versions += new
+        asked = [(chance.randrange(keys_max + 1), until + chance.randint(1, 90)) for _ in range(9)]
+        keys, times = (numpy.array(one) for one in zip(*asked, strict=True))
+        given = found.at(IntegerKeys(keys), times)
+        there = given != NOTHING
+        shown = given.copy()
+        if there.any():
+            shown[there] = found.rows(given[there]).column(1).to_numpy()
+        assert shown.tolist() == [version_at(all_versions, key, time) for key, time in asked]
+        until += chance.choice([0, 1, 40])
+        found.forget(until)
+        if chance.random() < 0.2:
+            found.write_back()
+            found = VersionRows(TableColumns(NUMBERS), table)
+            found.load()
+
+
+def version_at(versions: list[tuple[int, int, bool]], key: int, time: int) -> int:
+    """Return the position of the version that counts, by looking at all."""
+    of_key = [(at, place) for place, (of, at, _) in enumerate(versions) if of == key and at <= time]
+    place = max(of_key)[1] if of_key else NOTHING
+    return place if place == NOTHING or versions[place][2] else NOTHING

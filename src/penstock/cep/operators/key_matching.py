@@ -201,6 +201,6 @@ class KeyMatching:
         operator = self._operator
         results_of, copy = operator.calls.results_of_timeout, operator.copy_value
         for partial_match, end_ms in timeouts:
-            results = results_of(partial_match, end_ms, key, self.version)
-            operator.results += [copy(result) for result in results]
+            results = results_of(partial_match, end_ms, key=key, version=self.version, copy=copy)
+            operator.results += results
             operator.result_times += [end_ms] * len(results)

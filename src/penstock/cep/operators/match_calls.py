@@ -141,29 +141,17 @@ class MatchCalls:
         copy: Callable[[Any], Any],
     ) -> list[Any]:
         """Return the results for matches of one key and time, each copied; those for side outputs as pairs."""
-        ctx, call, form = self._ctx.of(timestamp, version), self.function.call, self.form
-        results: list[Any] = []
-        for match in matches:
-            try:
-                results += map(copy, form(call, match, ctx))
-            except RAISED as error:
-                raise self._user_error(error, self.function.method, match, key=key, timestamp=timestamp) from error
-            if ctx.sides:
-                results += map(copy, ctx.sides)
-                ctx.sides = []
-        return results
+        ctx = self._ctx.of(timestamp, version)
+        return self._results(self.function, self.form, matches, ctx=ctx, key=key, copy=copy)
 
-    def results_of_timeout(self, match: Match, timestamp: int, key: Any, version: PatternVersion | None) -> list[Any]:
-        """Return the results for a timeout, as pairs of an OutputTag and a value."""
+    def results_of_timeout(
+        self, match: Match, timestamp: int, *, key: Any, version: PatternVersion | None, copy: Callable[[Any], Any]
+    ) -> list[Any]:
+        """Return the results for a timeout, each copied, as pairs of an OutputTag and a value."""
         function = self.timed_out
         assert function is not None
         ctx = self._ctx.of(timestamp, version)
-        try:
-            results = list(self.timed_out_form(function.call, match, ctx))
-        except RAISED as error:
-            raise self._user_error(error, function.method, match, key=key, timestamp=timestamp) from error
-        results += ctx.sides
-        ctx.sides = []
+        results = self._results(function, self.timed_out_form, (match,), ctx=ctx, key=key, copy=copy)
         for result in results:
             if not (type(result) is tuple and len(result) == 2 and isinstance(result[0], OutputTag)):
                 wrong = TypeError(
@@ -171,6 +159,29 @@ class MatchCalls:
                     "output, `yield tag, value`"
                 )
                 raise self._user_error(wrong, function.method, match, key=key, timestamp=timestamp) from wrong
+        return results
+
+    def _results(
+        self,
+        function: UserFunction,
+        form: Form,
+        matches: Iterable[Match],
+        *,
+        ctx: PatternContext,
+        key: Any,
+        copy: Callable[[Any], Any],
+    ) -> list[Any]:
+        """Call a function with each match, and return what it returns and sends to side outputs, copied."""
+        call = function.call
+        results: list[Any] = []
+        for match in matches:
+            try:
+                results += map(copy, form(call, match, ctx))
+            except RAISED as error:
+                raise self._user_error(error, function.method, match, key=key, timestamp=ctx.timestamp()) from error
+            if ctx.sides:
+                results += map(copy, ctx.sides)
+                ctx.sides = []
         return results
 
     def _functions(self) -> list[UserFunction]:

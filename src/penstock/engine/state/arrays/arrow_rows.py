@@ -32,6 +32,10 @@ class ArrowRows:
         """What rows have in common that can be joined: their schema, as text."""
         return str(self.batch.schema)
 
+    def joined(self, others: Sequence[ArrowRows]) -> ArrowRows:
+        """Return these rows and others of the same kind, one after the other."""
+        return ArrowRows(pyarrow.concat_batches([self.batch, *(one.batch for one in others)]))
+
     def tuples(self) -> list[tuple[Any, ...]]:
         """Return each row as a tuple of Python values."""
         return list(zip(*map(python_values, self.batch.columns), strict=True))
@@ -42,11 +46,6 @@ class ArrowRows:
         with pyarrow.ipc.new_stream(sink, self.batch.schema) as writer:
             writer.write_batch(self.batch)
         return bytes(sink.getvalue())
-
-
-def joined_rows(parts: Sequence[ArrowRows]) -> ArrowRows:
-    """Return the rows of all parts, which have one schema."""
-    return ArrowRows(pyarrow.concat_batches([part.batch for part in parts]))
 
 
 def rows_of_stored(stored: bytes) -> ArrowRows:

@@ -7,12 +7,14 @@ Stored, it is a tuple of plain values: the bytes of arrays with NumPy's names of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy
 
-from penstock.engine.state.arrays.arrow_rows import ArrowRows, joined_rows, rows_of_stored
 from penstock.engine.state.arrays.row_keys import Integers, Mask
+
+if TYPE_CHECKING:
+    from penstock.engine.state.arrays.arrow_rows import ArrowRows
 
 COUNT, VALUE, WIDE, AVERAGE, WIDE_AVERAGE = "count", "value", "wide", "average", "wide average"
 NUMBERS, OBJECTS, ROWS = "numbers", "objects", "rows"
@@ -22,7 +24,6 @@ TIME = "time"
 LOW_BITS = 32
 """An integer of form WIDE is `high << LOW_BITS | low`."""
 Array = numpy.ndarray[Any, numpy.dtype[Any]]
-Part = Array | ArrowRows
 _ARROW = "arrow"
 _Stored = tuple[str, Any]
 """NumPy's name of a type, and the bytes of an array, or for an array of objects a list; _ARROW and rows of Arrow."""
@@ -33,7 +34,7 @@ class StoredColumn(NamedTuple):
 
     form: str
     parts: tuple[Any, ...]
-    """Each is a `Part`."""
+    """Arrays of NumPy, or ArrowRows."""
 
     def values(self) -> list[Any]:
         """Return the values as Python's: what an operator on rows stores for these keys."""
@@ -181,16 +182,16 @@ def unpacked(stored: tuple[Any, ...]) -> Piece:
     return Piece(ArrayKeys(keys, starts), ArrayValues(columns, len(keys)))
 
 
-def _kind_of(part: Part) -> str:
-    return part.kind if isinstance(part, ArrowRows) else part.dtype.str
+def _kind_of(part: Array | ArrowRows) -> str:
+    return part.dtype.str if isinstance(part, numpy.ndarray) else part.kind
 
 
-def _joined_parts(parts: Sequence[Any]) -> Part:
-    return joined_rows(parts) if isinstance(parts[0], ArrowRows) else numpy.concatenate(parts)
+def _joined_parts(parts: Sequence[Any]) -> Array | ArrowRows:
+    return numpy.concatenate(parts) if isinstance(parts[0], numpy.ndarray) else parts[0].joined(parts[1:])
 
 
-def _packed_array(array: Part) -> _Stored:
-    if isinstance(array, ArrowRows):
+def _packed_array(array: Array | ArrowRows) -> _Stored:
+    if not isinstance(array, numpy.ndarray):
         return _ARROW, array.stored()
     if array.dtype == object:
         return array.dtype.str, array.tolist()
@@ -202,6 +203,9 @@ def _packed_array(array: Part) -> _Stored:
 def _unpacked_array(stored: _Stored) -> Any:
     kind, data = stored
     if kind == _ARROW:
+        # Only here: state without columns needs no Arrow.
+        from penstock.engine.state.arrays.arrow_rows import rows_of_stored
+
         return rows_of_stored(data)
     if isinstance(data, list):
         return numpy.fromiter(data, object, len(data))

@@ -117,6 +117,11 @@ class JoinSide:
             there = there & (self.stored.times_ms[numbers] > self._now_ms() - self._ttl_ms)
         return there
 
+    @property
+    def next_number(self) -> int:
+        """The number of the next row that is added. It is lower than before when rows have got other numbers."""
+        return self.stored.used
+
     def numbers(self) -> Integers:
         """Return the numbers of all rows that are not retracted."""
         return self.stored.living()

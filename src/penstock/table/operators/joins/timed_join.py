@@ -7,7 +7,6 @@ TimeIntervalJoin.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy
 import pyarrow
@@ -22,6 +21,7 @@ from penstock.table.operators.joins.held_watermarks import held_back
 from penstock.table.operators.joins.join import FULL, LEFT, RIGHT, taken
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
+from penstock.table.operators.joins.rows_by_time import RowsByTime
 from penstock.table.operators.keyed.table_keys import keys_of_chunk, selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.keyed.waiting_rows import times_of
@@ -61,10 +61,7 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
 
     def open(self) -> None:
         super().open()
-        self._firsts: list[int | None] = [None, None]
-        """For each input a time up to which no row of it has to go."""
-        for index in range(2):
-            self._note_first(index)
+        self._kept = [RowsByTime(side, time) for side, time in zip(self._sides, self._times, strict=True)]
 
     def process_input(self, chunk: Columns, index: int) -> bool:
         return self.do(self._join(chunk, index), None)
@@ -74,36 +71,24 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         return self.output.watermark(held_back(timestamp, lower, upper) if self.is_event_time else timestamp)
 
     def next_due(self) -> int | None:
-        ends = [self._end(index, first) for index, first in enumerate(self._firsts) if first is not None]
-        return min(ends, default=None)
+        firsts = [(index, kept.first) for index, kept in enumerate(self._kept)]
+        return min((first + self._delay(index) for index, first in firsts if first is not None), default=None)
 
     def due(self, until: int) -> Iterator[Columns]:
-        for index, side in enumerate(self._sides):
-            first = self._firsts[index]
-            if first is None or self._end(index, first) > until:
+        for index, kept in enumerate(self._kept):
+            gone = kept.take(until - self._delay(index))
+            if not len(gone):
                 continue
-            numbers = side.numbers()
-            times = self._times_of(index, numbers)
-            ended = self._end(index, times) <= until
-            gone = numbers[ended]
             if self._outer[index]:
+                side = self._sides[index]
                 alone = gone[side.matches[gone] == 0]
                 yield self._columns_of(index, side.rows(alone), numpy.arange(len(alone)), numpy.full(len(alone), _NONE))
-            side.retract(gone)
-            self._firsts[index] = None if ended.all() else int(times[~ended].min())
+            kept.retract(gone)
 
-    def _end(self, index: int, times: Any) -> Any:
-        """Return when a row with a time need not be kept any more: no partner of it comes in time."""
+    def _delay(self, index: int) -> int:
+        """Return how long after its time a row need not be kept any more (ms): no partner of it comes in time."""
         lower, _ = self._bounds[index]
-        return times + max(0, -lower) + 1
-
-    def _note_first(self, index: int) -> None:
-        numbers = self._sides[index].numbers()
-        self._firsts[index] = int(self._times_of(index, numbers).min()) if len(numbers) else None
-
-    def _times_of(self, index: int, numbers: Integers) -> Integers:
-        name = self._times[index]
-        return times_of(self._sides[index].rows(numbers, [name]), name)
+        return max(0, -lower) + 1
 
     def _join(self, chunk: Columns, index: int) -> Iterator[None]:
         one, other = self._of_inputs[index], self._sides[1 - index]
@@ -132,11 +117,11 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=chunk.batch.schema))
 
     def _joined(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns:
-        mine, other = self._sides[index], self._sides[1 - index]
+        other = self._sides[1 - index]
         times = times_of(chunk.batch, self._times[index])
         rows, numbers = other.listed(slots)
         if len(rows):
-            apart = times[rows] - self._times_of(1 - index, numbers)
+            apart = times[rows] - self._kept[1 - index].times(numbers)
             lower, upper = self._bounds[index]
             fits = (apart >= lower) & (apart <= upper)
             rows, numbers = rows[fits], numbers[fits]
@@ -146,7 +131,7 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         if len(rows):
             other.add_matches(numbers, numpy.ones(len(numbers), numpy.int64))
         counts = numpy.bincount(rows, minlength=len(chunk))
-        stays = self._end(index, times) > self._now()
+        stays = times + self._delay(index) > self._now()
         own, partners = rows, numbers
         if self._outer[index]:
             alone = numpy.flatnonzero(~stays & (counts == 0))
@@ -157,12 +142,8 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         found = self._columns_of(index, chunk.batch, own, partners)
         kept = numpy.flatnonzero(stays)
         if len(kept):
-            mine.change(
-                keys.at(kept), chunk.batch.take(pyarrow.array(kept)), numpy.ones(len(kept), numpy.bool_), counts[kept]
-            )
-            first = int(times[kept].min())
-            known = self._firsts[index]
-            self._firsts[index] = first if known is None else min(first, known)
+            batch = chunk.batch.take(pyarrow.array(kept))
+            self._kept[index].add(keys.at(kept), batch, times[kept], counts[kept])
         return found
 
     def _now(self) -> int:

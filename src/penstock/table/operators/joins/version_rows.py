@@ -8,14 +8,20 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
+from penstock.engine.runtime.columns.aggregate_arrays import grown
+from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_blocks import RowBlocks
-from penstock.engine.state.arrays.row_keys import BatchKeys, IntegerKeys, Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, keys_of_values
 from penstock.engine.state.layers import LayeredTable
+from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 from penstock.table.operators.table_columns import TableColumns
 
 NOTHING = -1
+_FIRST_ROOM = 128
+_FEW_GONE = 16
+"""Up to so many forgotten versions of a key stay in its list."""
 
 
 class VersionRows:
@@ -31,35 +37,49 @@ class VersionRows:
 
     def _clear(self) -> None:
         self._keys = KeySlots()
-        self._slots: Integers = numpy.zeros(0, numpy.int64)
-        self._times: Integers = numpy.zeros(0, numpy.int64)
-        self._exist: Mask = numpy.zeros(0, numpy.bool_)
-        self._lately: list[tuple[Integers, Integers, Mask]] = []
-        """The same of versions that have come lately: to append them copies all."""
+        self._lists = SlotLists()
+        """The numbers of the versions of each key, in the order of arrival."""
         self._blocks = RowBlocks()
-        self._changed: set[int] = set()
+        self._used = 0
+        self._gone = 0
+        self._slots: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
+        self._times: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
+        self._exist: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
+        self._stays: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
+        """Which versions are not forgotten."""
+        self._behind = NumbersByTime()
+        """The versions behind the time up to which others were forgotten."""
+        self._latest: Integers = numpy.full(_FIRST_ROOM, NOTHING, numpy.int64)
+        """The last version of each key up to that time, or NOTHING."""
+        self._gone_of: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
+        """How many of the versions in the list of each key are forgotten."""
+        self._is_changed: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
+        """Whether the versions of each key have changed since the last snapshot."""
 
     def add(self, keys: RowKeys, batch: pyarrow.RecordBatch, times: Integers, exist: Mask) -> None:
         """Add versions. `exist`: whether the key has a row from then on."""
         if not batch.num_rows:
             return
         slots = self._keys.slots_of(keys)
-        self._lately.append((slots, times, exist))
+        first, self._used = self._used, self._used + len(slots)
+        self._make_room()
+        added = slice(first, self._used)
+        self._slots[added], self._times[added], self._exist[added], self._stays[added] = slots, times, exist, True
+        self._lists.append(slots, first)
+        self._behind.add(times, numpy.arange(first, self._used))
         self._blocks.append(batch)
-        self._changed.update(slots.tolist())
+        self._is_changed[slots] = True
 
     def at(self, keys: RowKeys, times: Integers) -> Integers:
         """Return the number of the row that each key has at a time, or NOTHING."""
-        self._append_latest()
         found = numpy.full(len(times), NOTHING, numpy.int64)
-        if not len(self._slots):
-            return found
         slots = self._keys.find(keys)
         known = numpy.flatnonzero(slots != MISSING)
+        if not len(known):
+            return found
         # Only the versions of these keys are put in order, not those of all.
-        wanted = numpy.zeros(len(self._keys), numpy.bool_)
-        wanted[slots[known]] = True
-        numbers = numpy.flatnonzero(wanted[self._slots])
+        numbers = self._lists.of(numpy.unique(slots[known])).items
+        numbers = numbers[self._stays[numbers]]
         count = len(numbers)
         all_slots = numpy.concatenate([self._slots[numbers], slots[known]])
         all_times = numpy.concatenate([self._times[numbers], times[known]])
@@ -80,74 +100,96 @@ class VersionRows:
 
     def forget(self, until: int) -> None:
         """Forget versions that no row behind `until` can ask for: all but the last one of each key up to then."""
-        self._append_latest()
-        gone = self._replaced(until)
-        if not len(gone) or 2 * len(gone) < len(self._slots):
+        due = self._behind.take(until)
+        if not len(due):
             return
-        stays = numpy.ones(len(self._slots), numpy.bool_)
-        stays[gone] = False
-        kept = numpy.flatnonzero(stays)
-        self._changed.update(self._slots[gone].tolist())
-        self._slots, self._times, self._exist = self._slots[kept], self._times[kept], self._exist[kept]
-        batch = self._blocks.take(kept) if len(kept) else None
-        self._blocks = RowBlocks(None if batch is None else [batch])
-        self._forget_keys()
-
-    def _append_latest(self) -> None:
-        if self._lately:
-            slots, times, exist = zip(*self._lately, strict=True)
-            self._slots = numpy.concatenate([self._slots, *slots])
-            self._times = numpy.concatenate([self._times, *times])
-            self._exist = numpy.concatenate([self._exist, *exist])
-            self._lately = []
-
-    def _replaced(self, until: int) -> Integers:
-        """Return the numbers of versions up to `until` that others have replaced, and of those that delete a row."""
-        old = numpy.flatnonzero(self._times <= until)
-        # A version that is the only old one of its key stays, if it is a row: most need not be put in order.
-        counts = numpy.bincount(self._slots[old], minlength=len(self._keys))
-        some = old[(counts[self._slots[old]] > 1) | ~self._exist[old]]
-        order = some[numpy.lexsort((some, self._times[some], self._slots[some]))]
+        before = self._latest[numpy.unique(self._slots[due])]
+        numbers = numpy.concatenate([before[before != NOTHING], due])
+        order = numbers[numpy.lexsort((numbers, self._times[numbers], self._slots[numbers]))]
         slots = self._slots[order]
         is_last = numpy.ones(len(order), numpy.bool_)
         is_last[:-1] = slots[1:] != slots[:-1]
-        gone: Integers = order[~(is_last & self._exist[order])]
-        return gone
+        # One that deletes a row says no more than none.
+        is_latest = is_last & self._exist[order]
+        self._latest[slots[is_last]] = numpy.where(self._exist[order[is_last]], order[is_last], NOTHING)
+        self._take_away(order[~is_latest])
+        if self._used >= 2 * _FIRST_ROOM and 2 * self._gone >= self._used:
+            self._compact()
 
-    def _forget_keys(self) -> None:
-        """Forget keys without versions, if they are most. Those that are to be written stay until then."""
-        used = numpy.zeros(len(self._keys), numpy.bool_)
-        used[self._slots] = True
-        used[list(self._changed)] = True
-        kept = numpy.flatnonzero(used)
-        if 2 * len(kept) > len(used):
+    def _take_away(self, numbers: Integers) -> None:
+        slots = self._slots[numbers]
+        self._stays[numbers] = False
+        self._gone += len(numbers)
+        self._is_changed[slots] = True
+        distinct, counts = numpy.unique(slots, return_counts=True)
+        self._gone_of[distinct] += counts
+        # A key with new versions again and again must not pay for all the former ones.
+        gone = self._gone_of[distinct]
+        crowded = distinct[(gone > _FEW_GONE) & (2 * gone > self._lists.counts[distinct])]
+        if len(crowded):
+            self._lists.keep(crowded, self._stays)
+            self._gone_of[crowded] = 0
+
+    def _make_room(self) -> None:
+        if self._used > len(self._slots):
+            room = max(self._used, 2 * len(self._slots))
+            self._slots, self._times = grown(self._slots, room, 0), grown(self._times, room, 0)
+            self._exist, self._stays = grown(self._exist, room, False), grown(self._stays, room, False)
+        if len(self._keys) > len(self._latest):
+            room = max(len(self._keys), 2 * len(self._latest))
+            self._latest, self._gone_of = grown(self._latest, room, NOTHING), grown(self._gone_of, room, 0)
+            self._is_changed = grown(self._is_changed, room, False)
+
+    def _compact(self) -> None:
+        """Give the versions that stay the lowest numbers, and forget keys that have none, once they were written."""
+        kept = numpy.flatnonzero(self._stays[: self._used])
+        batch = self._blocks.take(kept) if len(kept) else None
+        slots, times, exist = self._slots[kept], self._times[kept], self._exist[kept]
+        places = numpy.zeros(self._used, numpy.int64)
+        places[kept] = numpy.arange(len(kept))
+        behind, latest = self._behind, self._latest[: len(self._keys)]
+        behind.renumber(places)
+        latest = numpy.where(latest == NOTHING, NOTHING, places[latest])
+        is_used = self._is_changed[: len(latest)].copy()
+        is_used[slots] = True
+        of_keys = numpy.flatnonzero(is_used)
+        keys, changed = self._keys.keys(of_keys), self._is_changed[of_keys]
+        self._clear()
+        if not keys:
             return
-        keys, self._keys = self._keys.keys(kept), KeySlots()
-        places = numpy.zeros(len(used), numpy.int64)
-        if keys:
-            places[kept] = self._keys.slots_of(_keys(keys))
-        self._slots = places[self._slots]
-        self._changed = set(places[list(self._changed)].tolist())
+        new_slots = numpy.zeros(len(is_used), numpy.int64)
+        new_slots[of_keys] = self._keys.slots_of(keys_of_values(keys))
+        self._used = len(kept)
+        self._make_room()
+        self._lists.make_room(len(keys))
+        self._latest[: len(keys)], self._is_changed[: len(keys)] = latest[of_keys], changed
+        if batch is not None:
+            all_kept = slice(len(kept))
+            self._slots[all_kept], self._times[all_kept] = new_slots[slots], times
+            self._exist[all_kept], self._stays[all_kept] = exist, True
+            self._lists.append(self._slots[all_kept], 0)
+            self._blocks, self._behind = RowBlocks([batch]), behind
 
     def write_back(self) -> None:
         """Write the versions of keys that have changed to the table."""
-        self._append_latest()
-        changed = numpy.array(sorted(self._changed), numpy.int64)
+        changed = numpy.flatnonzero(self._is_changed)
+        self._is_changed[changed] = False
         if not len(changed):
             return
-        numbers = numpy.flatnonzero(numpy.isin(self._slots, changed))
-        values: dict[int, list[Any]] = {slot: [] for slot in changed.tolist()}
+        places, numbers = self._lists.of(changed)
+        stays = self._stays[numbers]
+        places, numbers = places[stays], numbers[stays]
+        values: list[list[Any]] = [[] for _ in changed]
         if len(numbers):
             rows = zip(*map(python_values, self._blocks.take(numbers).columns), strict=True)
             times, exist = self._times[numbers].tolist(), self._exist[numbers].tolist()
-            for slot, time, exists, row in zip(self._slots[numbers].tolist(), times, exist, rows, strict=True):
-                values[slot].append((time, exists, row))
-        for key, versions in zip(self._keys.keys(changed), values.values(), strict=True):
+            for place, time, exists, row in zip(places.tolist(), times, exist, rows, strict=True):
+                values[place].append((time, exists, row))
+        for key, versions in zip(self._keys.keys(changed), values, strict=True):
             if versions:
                 self._table.put(key, versions)
             else:
                 self._table.discard(key)
-        self._changed = set()
 
     def load(self) -> None:
         """Read the versions of the table, which was restored."""
@@ -160,11 +202,6 @@ class VersionRows:
         if versions:
             batch = self._columns.exact_batch(list(zip(*(row for _, _, row in versions), strict=True)))
             times = numpy.array([time for time, _, _ in versions], numpy.int64)
-            self.add(_keys(keys), batch, times, numpy.array([exists for _, exists, _ in versions], numpy.bool_))
-        self._changed = set()
-
-
-def _keys(keys: list[Any]) -> RowKeys:
-    if all(type(key) is int and -(1 << 63) <= key < 1 << 63 for key in keys):
-        return IntegerKeys(numpy.array(keys, numpy.int64))
-    return BatchKeys(keys, numpy.arange(len(keys)))
+            exist = numpy.array([exists for _, exists, _ in versions], numpy.bool_)
+            self.add(keys_of_values(keys), batch, times, exist)
+        self._is_changed[:] = False
