@@ -290,7 +290,6 @@ def environment(parallelism: int) -> StreamExecutionEnvironment:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     env.set_parallelism(parallelism)
-    env.set_buffer_timeout(1)
     return env
 
 
