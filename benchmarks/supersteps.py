@@ -10,7 +10,9 @@ and c 0.19), made with NumPy from a seed; the results are compared with those of
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,26 +28,44 @@ from penstock.iteration import IterationListener, SolutionSetFunction, SumAggreg
 
 FIGURES: OutputTag[Any] = OutputTag("figures")
 DAMPING = 0.85
+CHUNK = 1 << 22
+"""How many edges are drawn at a time."""
 Array = Any
 
 
 def rmat(scale: int, edges: int, seed: int = 1) -> tuple[Array, Array]:
-    """Return sources and targets of an R-MAT graph with 2**scale vertices, without doubles and loops (int32)."""
+    """Return sources and targets of an R-MAT graph with 2**scale vertices, without doubles and loops (int32).
+
+    Takes 20 bytes an edge at its peak: 50 million edges take 1 GB.
+    """
     random = np.random.default_rng(seed)
-    # An edge is one number, so that it is sorted with its target.
-    drawn_edges = np.zeros(edges, np.int64)
+    parts = [_drawn(random, scale, min(CHUNK, edges - start)) for start in range(0, edges, CHUNK)]
+    drawn = np.concatenate(parts)
+    del parts
+    drawn.sort()
+    kept = drawn[np.r_[True, drawn[1:] != drawn[:-1]]]
+    del drawn
+    source = (kept >> scale).astype(np.int32)
+    kept &= (1 << scale) - 1
+    return source, kept.astype(np.int32)
+
+
+def _drawn(random: np.random.Generator, scale: int, edges: int) -> Array:
+    """Return edges without loops, each as one number, so that it is sorted with its target."""
+    numbers = np.zeros(edges, np.int64)
     for _ in range(scale):
         drawn = random.random(edges, np.float32)
-        drawn_edges <<= 1
-        drawn_edges |= (drawn >= 0.76).astype(np.int64) << scale
-        drawn_edges |= ((drawn >= 0.57) & (drawn < 0.76)) | (drawn >= 0.95)
-    drawn_edges = drawn_edges[(drawn_edges >> scale) != (drawn_edges & ((1 << scale) - 1))]
-    kept = np.unique(drawn_edges)
-    return (kept >> scale).astype(np.int32), (kept & ((1 << scale) - 1)).astype(np.int32)
+        numbers <<= 1
+        numbers |= (drawn >= 0.76).astype(np.int64) << scale
+        numbers |= ((drawn >= 0.57) & (drawn < 0.76)) | (drawn >= 0.95)
+    return numbers[(numbers >> scale) != (numbers & ((1 << scale) - 1))]
 
 
 class Figures(NamedTuple):
-    """What a subtask has measured: supersteps, seconds of one (median) and of all, CPU seconds of its process."""
+    """What a subtask has measured: supersteps, seconds of one (median) and of all, CPU seconds of its process.
+
+    `peak_kib`: the most memory that the process has had (KiB).
+    """
 
     subtask: int
     supersteps: int
@@ -53,6 +73,7 @@ class Figures(NamedTuple):
     total_s: float
     cpu_s: float
     pid: int
+    peak_kib: int
     result: Any
 
 
@@ -107,7 +128,8 @@ class Superstep(ProcessFunction[Any, Any], IterationListener):
         self.cpu_s += time.process_time()
         times = np.diff(self.began)
         median, total = float(np.median(times)), float(times.sum())
-        yield FIGURES, (self.own, len(times), median, total, self.cpu_s, os.getpid(), self.result())
+        peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        yield FIGURES, (self.own, len(times), median, total, self.cpu_s, os.getpid(), peak_kib, self.result())
 
 
 class PageRank(Superstep):
@@ -290,7 +312,6 @@ def environment(parallelism: int) -> StreamExecutionEnvironment:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.STREAMING)
     env.set_parallelism(parallelism)
-    env.set_buffer_timeout(1)
     return env
 
 
@@ -330,6 +351,17 @@ def run_objects(graph: tuple[Array, Array], parallelism: int) -> tuple[list[Figu
 def cpu_s(figures: list[Figures]) -> float:
     """Return the CPU seconds of the subtasks' processes in the loop."""
     return sum({one.pid: one.cpu_s for one in figures}.values())
+
+
+def peak_mib(figures: list[Figures]) -> float:
+    """Return the most memory that the subtasks' processes have had, and Spark's JVM, which this process started."""
+    kib = sum({one.pid: one.peak_kib for one in figures}.values())
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with contextlib.suppress(OSError):
+            fields = dict(line.split(":", 1) for line in status.read_text().splitlines() if ":" in line)
+            if fields["Name"].strip() == "java" and int(fields["PPid"]) == os.getpid():
+                kib += int(fields["VmHWM"].split()[0])
+    return kib / 1024
 
 
 def expected_ranks(source: Array, target: Array, vertices: int, supersteps: int) -> float:
@@ -412,7 +444,8 @@ class Measured:
                 edges = len(graph[0])
                 yield (
                     f"PageRank, {edges / 1e6:.1f} million edges, {parallelism} subtasks: {wall * 1e3:.1f} ms a "
-                    f"superstep, CPU {cpu * 1e3:.1f} ms, {cpu / edges * 1e9:.1f} ns of CPU an edge"
+                    f"superstep, CPU {cpu * 1e3:.1f} ms, {cpu / edges * 1e9:.1f} ns of CPU an edge, "
+                    f"JVM and workers {peak_mib(figures):,.0f} MiB"
                 )
 
 

@@ -22,6 +22,9 @@ def enter_function() -> CoProcessFunction[Any, Any, Any]:
 
 
 class _Replay(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFunction):
+    replays = True
+    """For `penstock explain`."""
+
     def __init__(self) -> None:
         self._records: list[Any] = []
 

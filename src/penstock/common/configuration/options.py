@@ -161,7 +161,8 @@ LATENCY_INTERVAL = option("metrics.latency.interval", DurationType(), 0)
 
 TASK_SLOTS = option("taskmanager.numberOfTaskSlots", IntegerType(least=1), None)
 """Number of slots of a level that share a worker process in streaming mode. By default, each slot has its own process;
-on a local master with more slots per level than 16 or the number of cores, the slots share that many processes."""
+on a local master with more slots per level than 16 or the number of cores, the slots share that many processes. Slots
+of a structured iteration share as many processes as there are cores, because they wait for each other."""
 
 MANAGED_MEMORY_SIZE = option("taskmanager.memory.managed.size", MemorySizeType(), None)
 """Memory of each worker process for state of columns, their caches in front of RocksDB, and the sorters of BATCH. Slots

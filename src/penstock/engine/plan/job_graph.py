@@ -145,6 +145,11 @@ class JobGraph:
         return frozenset(edge.target for edge in self.edges if edge.stream_edge.role is not None)
 
     @property
+    def superstep_levels(self) -> frozenset[int]:
+        """The levels with vertices of structured iterations."""
+        return frozenset(self.vertices[vertex].level for loop in self.structured_loops for vertex in loop)
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """Slots of each level: the maximum parallelism of its vertices."""
         widths = [1] * (max(vertex.level for vertex in self.vertices) + 1)

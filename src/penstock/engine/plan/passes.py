@@ -20,6 +20,7 @@ from penstock.engine.plan.column_passes import (
 from penstock.engine.plan.conversions import convert_kinds, convert_kinds_within_chains, order_columns
 from penstock.engine.plan.plan import Pass, Plan
 from penstock.engine.plan.stream_graph import StreamEdge
+from penstock.engine.plan.streams_from_outside import note_streams_from_outside
 from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
 from penstock.engine.runtime.network.partitioners import ForwardPartitioner
 
@@ -74,6 +75,7 @@ PASSES: Mapping[ExecutionMode, tuple[Pass, ...]] = {
         convert_kinds,
         read_as_columns,
         name_event_time,
+        note_streams_from_outside,
         await_earlier_iterations,
     ),
     BATCH: (

@@ -41,7 +41,8 @@ def explain(
     """Draw the job graph of JOB: its operators, the partitioning between them, the slots it needs.
 
     JOB runs up to the point of execution; Spark is not started. Each level of the drawing is one Spark stage. A line
-    that starts with "plan:" says what a pass of the plan has changed in the program.
+    that starts with "plan:" says what a pass of the plan has changed in the program, and one with "iteration:" what
+    runs in each superstep of a structured iteration, and what is read once.
     Reports what would keep the job from starting: settings, functions that can't be pickled, too many slots.
 
     
@@ -65,11 +66,14 @@ def explain(
     else:
         from rich.console import Console
 
+        from penstock.engine.plan.iterations_shown import texts_of_iterations
         from penstock.service.cli.drawing import draw
 
         for graph in executor.graphs:
             console = Console(highlight=False)
             draw(graph, console)
+            for text in texts_of_iterations(graph):
+                console.print(f"iteration: {text}", style="dim")
             for change in graph.changes:
                 console.print(f"plan: {change.pass_name}: {change.text}", style="dim")
     for warning in executor.warnings:

@@ -45,6 +45,17 @@ def test_a_slot_sleeps_until_there_is_as_much_as_it_needs() -> None:
     assert fed_back.take() == [b"four"]
 
 
+def test_what_the_slots_own_thread_puts_does_not_wake_it() -> None:
+    """It would turn once more for nothing; and with others' buffers it has all that it needs when it looks."""
+    bell = Bell()
+    fed_back = FeedbackQueue(1 << 20, bell)
+    assert fed_back.take(2) == []
+    fed_back.put(b"own", wakes=False)
+    assert bell.rings == 0
+    fed_back.put(b"other")
+    assert bell.rings == 1 and fed_back.take(2) == [b"own", b"other"]
+
+
 def test_a_slot_that_needs_less_gets_what_has_come() -> None:
     """What came while it needed more would wait for the next buffer."""
     fed_back = FeedbackQueue(1 << 20, Bell())

@@ -61,7 +61,7 @@ def test_advice_arrives_and_wakes_a_slot_that_waits_for_it(holds: bool) -> None:
         receiver.advise([(SlotId(0, 0), advice)])
         receiver.peers_known([(0, 0, sender.address)])
         receiver.advise([(SlotId(0, 0), advice)])
-        receiving.flush()
+        receiving.flush(lambda: False)
         until = time.monotonic() + 20
         while not sender.has_advice and time.monotonic() < until:
             time.sleep(0.001)
@@ -86,7 +86,7 @@ def test_the_last_advice_of_a_target_stays_until_it_is_read() -> None:
         for number in range(2_000):
             advice = encoded(Header(NO_KEY_GROUP, ADVICE_EDGE, min(number, 1), 0, 0, 0), [([number, 6], None)])
             receiver.advise([(SlotId(0, 0), advice)])
-            receiving.flush()
+            receiving.flush(lambda: False)
             # A receiver that is full gets no advice.
             time.sleep(0.001 * (number % 50 == 0))
         time.sleep(0.2)
@@ -101,3 +101,57 @@ def test_a_slot_without_feedback_or_advice_needs_no_channel() -> None:
     """Each slot of a job that has switched it off would have a socket and threads for nothing."""
     assert SideChannel.is_needed(slot(0)) and SideChannel.is_needed(slot(1))
     assert not (SideChannel.is_needed(slot(0, 0)) or SideChannel.is_needed(slot(1, 0)))
+
+
+def test_feedback_to_slots_of_another_worker_is_one_message_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each end of a superstep would wake a thread of the receiver, or large buffers overtake small ones."""
+    made = make_keys()
+    keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
+    sending, receiving = WorkerChannel(keys, fails), WorkerChannel(keys, fails)
+    receiver = SideChannel(slot(0), receiving, lambda: None)
+    messages: list[bytes] = []
+    arrived = receiving._arrived
+
+    def note(message: bytes) -> None:
+        messages.append(message)
+        arrived(message)
+
+    try:
+        assert receiving._inbox is not None
+        monkeypatch.setattr(receiving._inbox, "_on_message", note)
+        sizes = [10, 20, 5_000, 30, 40]
+        buffers = [
+            encoded(Header(NO_KEY_GROUP, 0, 0, number, 0, 0), [([b"0" * size], None)])
+            for number, size in enumerate(sizes)
+        ]
+        for buffer in buffers:
+            sending.feed_back(0, receiver.address, buffer)
+        assert not messages
+        sending.flush(lambda: False)
+        until = time.monotonic() + 20
+        fed_back: list[bytes] = []
+        while len(fed_back) < len(sizes) and time.monotonic() < until:
+            fed_back += receiver.take()
+            time.sleep(0.001)
+        assert fed_back == buffers
+        assert len(messages) == 3, "the small ones before the large one, the large one, and those behind it"
+    finally:
+        for channel in (sending, receiving, receiver):
+            channel.close()
+
+
+def test_feedback_within_a_worker_needs_no_socket_and_wakes_nobody() -> None:
+    """The thread that gives it takes it before it waits: a ring would cost it another turn."""
+    made = make_keys()
+    keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
+    rings: list[None] = []
+    worker = WorkerChannel(keys, fails)
+    neighbor = SideChannel(slot(0), worker, lambda: rings.append(None))
+    try:
+        buffer = encoded(Header(NO_KEY_GROUP, 0, 0, 0, 0, 0), [([1], None)])
+        worker.feed_back(0, neighbor.address, buffer)
+        assert neighbor.take() == [buffer]
+        assert not rings
+    finally:
+        for channel in (worker, neighbor):
+            channel.close()

@@ -10,6 +10,7 @@ from penstock.connectors.base.number_sequence import NumberSequenceSource
 from penstock.datastream import StreamExecutionEnvironment
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.hosts.spark.driver.worker_counts import needed_descriptors, worker_counts
+from penstock.iteration import iterate
 from penstock.service.client.plan_executor import PlanExecutor
 
 PLENTY = 1 << 20
@@ -42,6 +43,25 @@ def test_many_slots_of_one_machine_share_processes(monkeypatch: pytest.MonkeyPat
     assert counts(graph(64)) == (16, 16)
     monkeypatch.setattr("os.cpu_count", lambda: 48)
     assert counts(graph(64)) == (48, 48)
+
+
+def test_slots_of_an_iteration_share_a_process_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each superstep all wait for each other: more processes than cores exchange more messages, and gain nothing."""
+    planned = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=planned).set_parallelism(8)
+    iteration = iterate(env.from_collection([1, 2]).rebalance().map(abs), 3)
+    iteration.close_with(iteration.map(abs).rebalance()).rebalance().map(abs).print()
+    env.execute("iteration")
+    job = planned.graphs[0]
+    (level,) = job.superstep_levels
+    assert job.widths[level] == 8
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert counts(job)[level] == 2
+    assert {one for other, one in enumerate(counts(job)) if other != level} == {1, 8}, "others do not wait"
+    assert counts(job, slots="1")[level] == 8
+    assert counts(job, "spark://host:7077")[level] == 8
+    monkeypatch.setattr("os.cpu_count", lambda: 48)
+    assert counts(job)[level] == 8
 
 
 def test_slots_of_a_cluster_share_processes_only_if_configured() -> None:

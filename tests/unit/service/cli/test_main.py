@@ -207,6 +207,44 @@ def test_explain_draws_what_the_program_would_run(tmp_path: Path) -> None:
     assert "Collection Source" in result.output and "Print to Std. Out" in result.output
 
 
+_ITERATION = """
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.iteration import iterate_delta, superstep_windows
+
+env = StreamExecutionEnvironment.get_execution_environment()
+vertices = env.from_collection([(1, 9), (2, 9)])
+edges = env.from_collection([(1, 2)])
+
+
+def first(value):
+    return value[0]
+
+
+iteration = iterate_delta(vertices, env.from_collection([(1, 0)]), 20, key=first)
+kept = iteration.workset.replay(edges)
+messages = iteration.workset.join(kept).where(first).equal_to(first).window(superstep_windows()).apply(
+    lambda value, edge: (edge[1], value[1] + 1)
+)
+changed = iteration.solution_set.co_group(messages, lambda key, entry, found: None, key=first)
+iteration.close_with(changed, changed.rebalance()).print()
+env.execute()
+"""
+
+
+def test_explain_says_what_an_iteration_repeats(tmp_path: Path) -> None:
+    """A user would not see that a stream is sent again in each superstep, which costs as much as the first time."""
+    job = tmp_path / "job.py"
+    job.write_text(_ITERATION)
+
+    result = CliRunner().invoke(app, ["explain", "-p", "2", str(job)])
+
+    text = " ".join(result.output.split())
+    assert "iteration: 'Delta iteration' runs 3, 4, 5 and 6 in each of at most 20 supersteps;" in text
+    assert "2 → 4 is kept in the memory of its subtasks, and emitted in each superstep" in text
+    assert "0 → 6 is read once, in superstep 0: what is needed later is state of 'Solution set'" in text
+    assert "1 → 3" not in text[text.index("iteration:") :], "the first workset is no static input"
+
+
 def test_explain_draws_even_if_the_program_then_fails_for_want_of_results(tmp_path: Path) -> None:
     """A program that reads the job's result could not be explained."""
     job = tmp_path / "job.py"

@@ -101,7 +101,7 @@ class SuperstepHead(IterationHead):
     `follows`: its input is unbounded; what arrives belongs to the superstep that begins next.
     """
 
-    set_on_submission = ("name", "has_others")
+    set_on_submission = ("name", "has_others", "reads_outside")
 
     def __init__(self, name: str, rules: SuperstepRules, follows: bool = False) -> None:
         super().__init__(name, max_wait_ms=0)
@@ -109,6 +109,8 @@ class SuperstepHead(IterationHead):
         self.follows = follows
         self.has_others = False
         """Whether there are iterations before this one, whose results lead to it: they have an input of their own."""
+        self.reads_outside = False
+        """Whether other operators of the iteration read streams from outside, whose ends the first superstep awaits."""
         self.others_run = True
         """Whether one of them has not ended, if there are any."""
         self._ended_inputs = 0

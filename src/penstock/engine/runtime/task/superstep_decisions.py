@@ -67,6 +67,11 @@ class Decisions:
         return not self.missing
 
     @property
+    def in_first(self) -> bool:
+        """Whether the first superstep of the run is not decided: inputs from outside may not have ended."""
+        return self.decided < self._first
+
+    @property
     def latest(self) -> int:
         """The last superstep that a head may begin which knows no more than this one."""
         latest = self.decided + self._rules.slack

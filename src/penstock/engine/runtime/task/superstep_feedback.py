@@ -15,7 +15,8 @@ heads, in all subtasks, decide the same: `decided` is the last superstep that al
     RUNNING    ended, decided, and a boundary for barriers    BETWEEN    the barriers that wait at all heads leave
     BETWEEN    (next work item) the iteration continues       RUNNING    emit what waits, then the superstep ends
     BETWEEN    (next work item) it has ended                  ENDED      emit what waits as the result; end the input
-    RUNNING    barrier of checkpoint n                        RUNNING    n waits for a boundary
+    RUNNING    barrier n; a stream from outside may be read   RUNNING    decline n
+    RUNNING    otherwise barrier n                            RUNNING    n waits for a boundary
     ENDED      barrier of checkpoint n                        ENDED      take the snapshot
     ENDED      record on a feedback channel                   ENDED      it is dropped: no superstep follows
     BETWEEN    the job stops with savepoint n                 STOPPED    nothing leaves, unless n is aborted
@@ -38,6 +39,9 @@ At a boundary nothing is in flight in the iteration: what waits here is all that
 iteration continues with the next superstep. A barrier must leave all heads at the same boundary. A head that ends a
 superstep says which barrier waits at it, tasks behind it pass on the least of what they hear, and so all heads learn
 which barrier waits at all of them; the boundary is behind the last superstep that a head may have begun by then.
+In the first superstep of a run, operators behind the heads may still read streams from outside. A barrier on one would
+hold back the end of that stream until the heads' barriers come, which wait for the end of the superstep: so the heads
+decline it, until they have decided that superstep.
 Reading is different: barriers would have to leave before other heads have one. Only while an iteration before this one
 runs, all heads read, and know it from the same places of their input: a barrier that has left that one at a boundary
 passes all heads, and returns on the feedback. What superstep 0 has by then is in the state of its operators; where it
@@ -255,8 +259,13 @@ class SuperstepFeedback:
             BeginOfSuperstep(number, decisions.aggregates_for(number), decisions.waits), self._edges
         )
 
+    @property
+    def _may_read_outside(self) -> bool:
+        """Whether an operator of the iteration may still read a stream from outside."""
+        return self._head.reads_outside and self._decisions.in_first
+
     def _end_superstep(self) -> None:
-        self._end_waits = not self._checkpoints.may_end(len(self._barriers))
+        self._end_waits = not self._may_read_outside and not self._checkpoints.may_end(len(self._barriers))
         if self._end_waits:
             return
         waiting = max((number for number, _ in self._barriers), default=0)
@@ -370,15 +379,18 @@ class SuperstepFeedback:
             return False
         if self._head.follows:
             # As work: records of the input that came before it may wait in the queue.
-            self._work.append(partial(self._hold_barrier, checkpoint_id, take))
+            self._work.append(partial(self._hold_barrier, checkpoint_id, take, decline))
         elif self.state is HeadState.READING:
             # As work: what came before it, such as the end of the input, may wait in the queue.
             self._work.append(partial(self._while_reading, checkpoint_id, take, decline))
         else:
-            self._wait_for_boundary(checkpoint_id, take)
+            self._wait_for_boundary(checkpoint_id, take, decline)
         return True
 
-    def _wait_for_boundary(self, checkpoint_id: int, take: Callable[[], None]) -> None:
+    def _wait_for_boundary(self, checkpoint_id: int, take: Callable[[], None], decline: Callable[..., None]) -> None:
+        if self._may_read_outside:
+            decline(checkpoint_id, DeclineReason.ITERATION)
+            return
         self._barriers.append((checkpoint_id, take))
         self._wake()
         if self._end_waits:
@@ -391,7 +403,7 @@ class SuperstepFeedback:
         if self.ended:
             take()
         elif self.state is not HeadState.READING:
-            self._wait_for_boundary(checkpoint_id, take)
+            self._wait_for_boundary(checkpoint_id, take, decline)
         elif self._awaits_others and self._nothing_fed:
             take()
         else:
@@ -406,9 +418,11 @@ class SuperstepFeedback:
         """Whether it reads, and an iteration before this one runs: then all heads of this one read."""
         return self.state is HeadState.READING and self._head.has_others and self._head.others_run
 
-    def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None]) -> None:
+    def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None], decline: Callable[..., None]) -> None:
         if self.ended:
             take()
+        elif self._may_read_outside:
+            decline(checkpoint_id, DeclineReason.ITERATION)
         elif checkpoint_id not in self._aborted:
             self._input.barrier((checkpoint_id, take))
             self._wake()

@@ -43,6 +43,19 @@ def bundles(buffers: Sequence[bytes]) -> Iterator[bytes]:
             yield b"".join((_BUNDLE_HEADER, *(piece for pair in zip(lengths, part, strict=True) for piece in pair)))
 
 
+def in_bundles(buffers: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield buffers in order: small ones that follow each other in bundles, large ones alone."""
+    small: list[bytes] = []
+    for buffer in buffers:
+        if len(buffer) <= BUNDLED_BYTES_MAX:
+            small.append(buffer)
+        else:
+            yield from bundles(small)
+            small.clear()
+            yield buffer
+    yield from bundles(small)
+
+
 def unbundled(data: bytes) -> Iterator[bytes]:
     """Yield the buffers of a bundle, in order; a row that is one buffer; nothing for a push."""
     if not data.startswith(_BUNDLE_HEADER):
@@ -116,16 +129,7 @@ class WorkerRoutes:
         return buffers
 
     def _bundled(self, rows: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-        ready: list[tuple[int, bytes]] = []
         gathered: dict[int, list[bytes]] = {}
         for slot, buffer in rows:
-            worker = slot % self._workers
-            small = gathered.setdefault(worker, [])
-            if len(buffer) <= BUNDLED_BYTES_MAX:
-                small.append(buffer)
-            else:
-                ready += [(worker, bundle) for bundle in bundles(small)]
-                small.clear()
-                ready.append((worker, buffer))
-        ready += [(worker, bundle) for worker, small in gathered.items() for bundle in bundles(small)]
-        return ready
+            gathered.setdefault(slot % self._workers, []).append(buffer)
+        return [(worker, row) for worker, buffers in gathered.items() for row in in_bundles(buffers)]

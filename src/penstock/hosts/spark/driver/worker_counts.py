@@ -3,13 +3,16 @@
 Spark connects each worker of a level with each worker of the next one, and has an event loop for each connection. On a
 local master both ends of all connections are in one JVM, so descriptors and threads grow with the square of the number
 of workers. So the number of workers is limited, and slots share them beyond that.
+
+The slots of a structured iteration share as many workers as the machine has cores. In each superstep all wait for each
+other, so further workers compute nothing sooner, and each pair of them would exchange a message.
 """
 
 from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from penstock.common.configuration import Configuration
 from penstock.common.configuration.options import TASK_SLOTS
@@ -43,11 +46,13 @@ def worker_counts(
     if slots_per_worker is not None:
         counts = _shared(widths, slots_per_worker)
     else:
-        workers_max = max(_WORKERS_MAX, os.cpu_count() or 1)
-        counts = _limited(widths, workers_max)
+        cores = os.cpu_count() or 1
+        workers_max = max(_WORKERS_MAX, cores)
+        wanted = _limited(widths, cores, graph.superstep_levels)
+        counts = _limited(wanted, workers_max)
         while workers_max > 1 and needed_descriptors(counts, graph.regions) > limit * (1 - _RESERVED):
             workers_max -= 1
-            counts = _limited(widths, workers_max)
+            counts = _limited(wanted, workers_max)
     needed = needed_descriptors(counts, graph.regions)
     if needed > limit:
         raise NotEnoughSlotsError(_too_many_text(graph, counts, needed, limit))
@@ -71,8 +76,11 @@ def _shared(widths: Sequence[int], slots_per_worker: int) -> tuple[int, ...]:
     return tuple(-(-width // slots_per_worker) for width in widths)
 
 
-def _limited(widths: Sequence[int], workers_max: int) -> tuple[int, ...]:
-    return tuple(min(width, workers_max) for width in widths)
+def _limited(widths: Sequence[int], workers_max: int, levels: Container[int] | None = None) -> tuple[int, ...]:
+    """Limit the workers of each level, or of `levels`."""
+    return tuple(
+        min(width, workers_max) if levels is None or level in levels else width for level, width in enumerate(widths)
+    )
 
 
 def _too_many_text(graph: JobGraph, counts: Sequence[int], needed: int, limit: int) -> str:

@@ -301,7 +301,7 @@ class SlotHost:
 
     def feed_back(self, buffers: list[tuple[SlotId, bytes]]) -> None:
         if self._side_channel is not None:
-            self._side_channel.feed_back(buffers, lambda: self.is_stopping)
+            self._side_channel.feed_back(buffers)
 
     def opened(self) -> None:
         slot = self._life.slot
@@ -534,7 +534,7 @@ class WorkerHost:
             for host in self._hosts:
                 busy = host.work() or busy
                 rows += host.take_rows()
-            self._channel.flush()
+            self._channel.flush(self._is_stopping)
             rows = self._routes.to_workers(rows)
             for host in self._hosts:
                 host.set_price(self._routes.price)
@@ -574,6 +574,9 @@ class WorkerHost:
         for host in self._hosts:
             host.is_stopping = True
         self._interrupt.soon()
+
+    def _is_stopping(self) -> bool:
+        return any(host.is_stopping for host in self._hosts)
 
     def _remove_memory(self) -> None:
         """Remove the files of shared memory. Receivers of claims have mapped them before, and keep the memory."""

@@ -1,7 +1,8 @@
 """Messages between slots that do not travel as rows: feedback of iterations, and advice.
 
-Feedback to a head in the same slot does not use a socket. The slots of a worker share its sockets. A worker without
-such slots has neither sockets nor threads for this.
+Feedback to a slot of the same worker does not use a socket. The slots of a worker share its sockets, and what they have
+for another worker after a turn is one message, if it is small. A worker without such slots has neither sockets nor
+threads for this.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import ADVICE_EDGE, Header, decode_header
 from penstock.engine.runtime.network.set_aside import BufferQueue
 from penstock.engine.runtime.task.slot import Slot
-from penstock.engine.runtime.task.worker_slots import bundles, unbundled
+from penstock.engine.runtime.task.worker_slots import bundles, in_bundles, unbundled
 from penstock.hosts.spark.worker.spill_file import TemporarySpill
 
 TURN_BYTES = 1 << 18
@@ -36,11 +37,11 @@ class FeedbackQueue:
         self._wake_at = 1
         """How many buffers wake the slot."""
 
-    def put(self, buffer: bytes) -> None:
-        """Append a buffer."""
+    def put(self, buffer: bytes, wakes: bool = True) -> None:
+        """Append a buffer. `wakes`: False on the slot's thread, which always calls `take` before it waits."""
         with self._lock:
             self._queue.append(buffer)
-            wakes = len(self._queue) == self._wake_at
+            wakes = wakes and len(self._queue) == self._wake_at
         if wakes:
             self._ring()
 
@@ -77,27 +78,45 @@ class WorkerChannel:
         self._keys = keys
         self._fail = fail
         self._receivers: dict[int, Callable[[Header, bytes], None]] = {}
+        self._own: dict[int, FeedbackQueue] = {}
+        """The feedback to the slots of the worker, by the index of the slot."""
         self._inbox: SlotInbox | None = None
         self._outlets: SlotOutlets | None = None
         self._advice: dict[str, list[bytes]] = {}
+        self._fed_back: dict[str, list[bytes]] = {}
+        """The feedback to slots of other workers since the last `flush`."""
 
-    def receive_for(self, slot: int, receive: Callable[[Header, bytes], None]) -> str:
-        """Call `receive`, on a thread, with each message for this slot. Returns the address for other slots."""
+    def receive_for(self, slot: int, receive: Callable[[Header, bytes], None], feedback: FeedbackQueue) -> str:
+        """Call `receive`, on a thread, with each message of other workers for this slot. Return the slot's address."""
         self._receivers[slot] = receive
+        self._own[slot] = feedback
         if self._inbox is None:
             self._inbox = SlotInbox(self._keys, self._arrived, self._fail)
         return self._inbox.address
 
-    def send(self, address: str, message: bytes, give_up: Callable[[], bool]) -> bool:
-        """Send a message. Waits while the receiver is full, until `give_up` returns True; returns False then."""
-        return self._ensure_outlets().send(address, message, give_up)
+    def feed_back(self, slot: int, address: str, buffer: bytes) -> None:
+        """Give a buffer to a slot of this worker, or send it with the next `flush`."""
+        if self._inbox is not None and address == self._inbox.address:
+            self._own[slot].put(buffer, wakes=False)
+        else:
+            self._fed_back.setdefault(address, []).append(buffer)
 
     def advise(self, address: str, message: bytes) -> None:
         """Send advice with the next `flush`."""
         self._advice.setdefault(address, []).append(message)
 
-    def flush(self) -> None:
-        """Send all advice. Drops messages to receivers that are full: advice is repeated."""
+    def flush(self, give_up: Callable[[], bool]) -> None:
+        """Send all feedback and advice.
+
+        Waits while a receiver of feedback is full, until `give_up` returns True; drops the rest then. Drops advice to
+        receivers that are full: it is repeated.
+        """
+        while self._fed_back:
+            address, buffers = self._fed_back.popitem()
+            for message in in_bundles(buffers):
+                if not self._ensure_outlets().send(address, message, give_up):
+                    self._fed_back.clear()
+                    break
         while self._advice:
             address, messages = self._advice.popitem()
             for bundle in bundles(messages):
@@ -139,7 +158,7 @@ class SideChannel:
         self.address = ""
         """The address of this slot for other slots. Empty if other slots do not send to it."""
         if slot.is_fed or slot.is_advised:
-            self.address = worker.receive_for(slot.index, self._arrived)
+            self.address = worker.receive_for(slot.index, self._arrived, self._feedback)
 
     @staticmethod
     def is_needed(slot: Slot) -> bool:
@@ -164,14 +183,13 @@ class SideChannel:
         """Note the addresses of slots to which this one sends. `slots`: (level, index, address) each."""
         self._addresses.update((SlotId(level, index), address) for level, index, address in slots)
 
-    def feed_back(self, buffers: Iterable[tuple[SlotId, bytes]], give_up: Callable[[], bool]) -> None:
-        """Send feedback. Waits while a receiver is full, until `give_up` returns True; drops the other buffers then."""
+    def feed_back(self, buffers: Iterable[tuple[SlotId, bytes]]) -> None:
+        """Give feedback to its slots: those of other workers get it when the worker's channel is flushed."""
         for target, buffer in buffers:
             if target == self._id:
-                self._feedback.put(buffer)
+                self._feedback.put(buffer, wakes=False)
             else:
-                if not self._worker.send(self._addresses[target], buffer, give_up):
-                    return
+                self._worker.feed_back(target.index, self._addresses[target], buffer)
 
     def advise(self, advice: Iterable[tuple[SlotId, bytes]]) -> None:
         """Send advice to the slots whose address is known."""
