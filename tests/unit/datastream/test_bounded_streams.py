@@ -63,6 +63,29 @@ def test_wrong_arguments_are_refused_in_the_call() -> None:
         stream.semi_join([1])
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda one: one.partition_by_range("nme"),
+        lambda one: one.partition_custom(lambda key, count: 0, "nme"),
+        lambda one: one.full_window_partition().sort_partition("nme"),
+        lambda one: one.full_window_partition().sort_partition(2),
+        lambda one: one.key_by("key").full_window_partition().sort_partition("nme"),
+        lambda one: one.join(one).where("nme"),
+        lambda one: one.join(one).where("key").equal_to("nme"),
+        lambda one: one.anti_join(one).where(("key", "nme")),
+        lambda one: one.semi_join(one).where("key").equal_to("nme"),
+        lambda one: one.co_group(one).where("nme"),
+    ],
+)
+def test_fields_that_the_declared_type_lacks_are_refused_in_the_call(use: Callable[[Any], Any]) -> None:
+    """A typing error would fail a worker, after all that comes before it has run."""
+    declared = Types.ROW_NAMED(["key", "name"], [Types.INT(), Types.STRING()])
+    stream = environment().from_collection([Row(key=1, name="a")], declared)
+    with pytest.raises(ValueError, match=r"there is no field ('nme'|2) in RowTypeInfo\(key: Integer, name: String\)"):
+        use(stream)
+
+
 def test_sorts_are_stable_in_either_order() -> None:
     """Records with equal keys would change places."""
     records = [(number % 3, number) for number in range(50)]
