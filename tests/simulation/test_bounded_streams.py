@@ -13,6 +13,8 @@ import pytest
 from tests.simulation.programs import environment, graph_of, script, scripted
 
 from penstock.common import Time, WatermarkStrategy
+from penstock.common.errors import UserFunctionError
+from penstock.common.functions.field_aggregates import FieldAggregates
 from penstock.common.job_status import JobStatus
 from penstock.datastream import DataStream, Order, RuntimeExecutionMode
 from penstock.datastream.functions import AggregateFunction, ReduceFunction
@@ -23,6 +25,7 @@ from penstock.engine.runtime.operators.after_broadcast import AfterBroadcastOper
 from penstock.engine.runtime.operators.map_partition import MapPartitionOperator
 from penstock.engine.runtime.operators.numbering import NumberingOperator
 from penstock.engine.runtime.operators.operator import Operator
+from penstock.engine.runtime.operators.partial_aggregates import PartialAggregatesOperator
 from penstock.engine.runtime.windows.partition_aggregate import PartitionAggregateOperator
 from penstock.engine.runtime.windows.window_operator import WindowOperator
 from penstock.engine.runtime.windows.windowing import WindowingOperator
@@ -91,6 +94,33 @@ def pairs(first: list[Record], second: list[Record], outer: bool = False) -> lis
         lefts: list[Any] = left.get(one, []) or [None] * outer
         joined += product(lefts, right.get(one, []) or [None] * outer)
     return joined
+
+
+AGGREGATES = {
+    "n": "count",
+    "known": ("half", "count"),
+    "total": ("number", "sum"),
+    "mean": ("number", "avg"),
+    "least": ("half", "min"),
+    "most": ("number", "max"),
+}
+
+
+def by_name(stream: Any) -> Any:
+    """Records with names, of which odd ones lack a half."""
+    return stream.map(lambda one: {"key": one[2], "number": one[3], "half": None if one[3] % 2 else one[3] // 2})
+
+
+def without_times(stream: Any) -> Any:
+    """Results of whole partitions have no timestamps."""
+    return stream.full_window_partition().map_partition(list)
+
+
+def aggregated(records: list[Record]) -> tuple[Any, ...]:
+    numbers = [number(one) for one in records]
+    halves = [one // 2 for one in numbers if one % 2 == 0]
+    mean = sum(numbers) / len(numbers)
+    return key(records[0]), len(numbers), len(halves), sum(numbers), mean, min(halves, default=None), max(numbers)
 
 
 Streams = tuple[Any, Any]
@@ -203,6 +233,19 @@ PROGRAMS: dict[str, tuple[Callable[[Any, Any], DataStream[Any]], Callable[..., N
     ),
 }
 
+IN_BATCH: dict[str, tuple[Callable[[Any, Any], DataStream[Any]], Callable[..., None]]] = {
+    "aggregate of fields": (
+        lambda one, _: by_name(one).key_by("key").aggregate(AGGREGATES).map(tuple),
+        lambda found, first, _: same(found, map(aggregated, by_key(first).values())),
+    ),
+    "aggregate of fields without times": (
+        lambda one, _: by_name(without_times(one)).key_by("key").aggregate(AGGREGATES).map(tuple),
+        lambda found, first, _: same(found, map(aggregated, by_key(first).values())),
+    ),
+}
+"""Operations that give every result so far in STREAMING."""
+EVERY = {**PROGRAMS, **IN_BATCH}
+
 
 def scripts(seed: int) -> tuple[list[Any], list[Any]]:
     """Return splits of two streams; some keys of each have no partner."""
@@ -227,7 +270,7 @@ def graph(name: str, seed: int, parallelism: int, *, batched: bool = False, time
     one, two = (env.from_source(scripted(*splits), strategy, "numbers") for splits in scripts(seed))
     if not timed:
         one, two = one.map(lambda record: record), two.map(lambda record: record)
-    PROGRAMS[name][0](one, two).print()
+    EVERY[name][0](one, two).print()
     made = graph_of(env)
     assert (made.mode is BATCH) is batched
     return made
@@ -236,17 +279,40 @@ def graph(name: str, seed: int, parallelism: int, *, batched: bool = False, time
 def check(name: str, seed: int, results: dict[Any, list[Any]]) -> None:
     """Compare results with plain Python."""
     first, second = ([record for one in splits for record, _ in one.records] for splits in scripts(seed))
-    PROGRAMS[name][1]([value for values in results.values() for value in values], first, second)
+    EVERY[name][1]([value for values in results.values() for value in values], first, second)
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", EVERY)
 def test_whole_streams_in_batch(name: str) -> None:
     """Records beyond memory, or of an interrupted step, would be lost, or results of a second run would differ."""
+    in_batch(name)
+
+
+def in_batch(name: str) -> None:
+    """Run a program in BATCH, and check its results."""
     for seed in range(4):
         made = graph(name, seed, 1 + seed % 3, batched=True, timed=seed % 2 == 0)
         simulation = BatchedSimulation(made, Random(seed), Circumstances.draw(Random(seed + 1)), Trace(None))
         simulation.run()
         check(name, seed, simulation.outside.results)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "mutant"),
+    [
+        (PartialAggregatesOperator, "finish", Operator.finish),
+        (FieldAggregates, "merge", lambda _, one, other: other),
+        (FieldAggregates, "merge", lambda aggregates, one, other: aggregates.add(one, other)),
+    ],
+    ids=["the last parts are lost", "a part replaces others", "a part is a record"],
+)
+def test_parts_that_are_not_added_up_are_found(
+    monkeypatch: pytest.MonkeyPatch, owner: type, method: str, mutant: Any
+) -> None:
+    """The test above would pass aggregates that lack what other senders have."""
+    monkeypatch.setattr(owner, method, mutant)
+    with pytest.raises((AssertionError, UserFunctionError)):
+        in_batch("aggregate of fields without times")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

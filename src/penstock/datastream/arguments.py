@@ -218,13 +218,16 @@ def _found_in(declared: TypeInformation | None, position: int | str) -> int | st
 
 
 def key_selector_of(
-    selector: Any, key_type: TypeInformation | None
+    selector: Any, key_type: TypeInformation | None, record_type: TypeInformation | None = None
 ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
     """Return a callable that extracts the key, and the key's type or None.
 
-    A str names a field of the records; a tuple or list of them names several.
+    A str names a field of the records; a tuple or list of them names several. Raises ValueError if `record_type`, the
+    declared type of the records, lacks one.
     """
     if names := _field_names(selector):
+        for name in names:
+            field_of(name, record_type)
         return FieldKey(names), key_type
     if isinstance(selector, type) and hasattr(selector, "get_key"):
         raise class_given(selector)

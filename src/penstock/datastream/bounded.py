@@ -14,7 +14,7 @@ from penstock.api.output_tag import OutputTag
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.types import Row
-from penstock.datastream.arguments import as_function, checked_count, output_type_of
+from penstock.datastream.arguments import as_function, checked_count, field_of, output_type_of
 from penstock.datastream.connected_streams import two_input_stream
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.field_join import fields_of_pairs
@@ -106,9 +106,10 @@ def zip_with_index(stream: DataStream[T]) -> DataStream[tuple[int, T]]:
 def partition_by_range(stream: DataStream[T], key_selector: Any) -> DataStream[T]:
     """See `DataStream.partition_by_range`."""
     check_bounded("partition_by_range", stream._transformation)
+    output_type = stream._without_key.output_type
     if isinstance(key_selector, str):
+        field_of(key_selector, output_type)
         key_selector = FieldKey((key_selector,))
-    output_type = stream._transformation.output_type
     keys = _beside(stream, MapOperator("Range Key", as_function(key_selector, "get_key", KeySelector)), None)
     sampled = PartitionWindowedStream(keys).aggregate(KeySample()).name("Sample Keys").broadcast()
     function = as_function(key_selector, "get_key", KeySelector)

@@ -645,7 +645,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
     def partition_custom(self, partitioner: Any, key_selector: Any) -> DataStream[T]:
         """Send records to the subtask with the index `partitioner(key, number of subtasks)`."""
-        select, _ = key_selector_of(key_selector, None)
+        select, _ = key_selector_of(key_selector, None, self._without_key.output_type)
         return self._partition(CustomPartitioner(partitioner_of(partitioner), select))
 
     def partition_by_range(self, key_selector: KeySelector[T, Any] | Callable[[T], Any] | str) -> DataStream[T]:
@@ -653,7 +653,8 @@ class DataStream(OperatorSettings, Generic[T]):
 
         Ranges come from a sample of 1,000 keys of each subtask, so that subtasks get about the same number of records.
         Records with equal keys go to one subtask. In STREAMING records wait for the end of the stream. Raises
-        ProgramError if it is unbounded. Source: Flink, DataSet.partitionByRange.
+        ProgramError if it is unbounded, ValueError if the declared type of the stream lacks the field. Source: Flink,
+        DataSet.partitionByRange.
         """
         from penstock.datastream.bounded import partition_by_range
 

@@ -65,6 +65,12 @@ class _TwoStreams(Unfinished, Generic[T1, T2]):
         self.stream1 = stream1
         self.stream2 = stream2
 
+    def _key_of_first(
+        self, key_selector: Any, key_type: TypeInformation | None
+    ) -> tuple[Callable[[Any], Any], TypeInformation | None]:
+        """Return the key selector of the first stream, and the type of its keys."""
+        return key_selector_of(key_selector, key_type, self.stream1._transformation.output_type)
+
     def _keyed_by(self, first: Any, second: Any, key_type: TypeInformation | None) -> Any:
         """Return a keyed stream with the tagged records of both, each with the key selector of its stream."""
         tagged = []
@@ -89,9 +95,9 @@ class _Where(Unfinished, Generic[T1, T2, K]):
         self._key_type = key_type
 
     def _equal_to(self, key_selector: Any, key_type: TypeInformation | None) -> _KeyedPair:
-        select, second_type = key_selector_of(key_selector, key_type)
-        _check_fields(self._select, select)
         both = self._streams
+        select, second_type = key_selector_of(key_selector, key_type, both.stream2._transformation.output_type)
+        _check_fields(self._select, select)
         keyed_stream = both._keyed_by(self._select, select, common_key_type(self._key_type, second_type))
         return _KeyedPair(
             keyed_stream, (both.stream1._transformation, both.stream2._transformation), (self._select, select)
@@ -165,8 +171,11 @@ class JoinedStreams(_TwoStreams[T1, T2]):
     def where(
         self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
     ) -> JoinWhere[T1, T2, K]:
-        """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
-        return JoinWhere(self, *key_selector_of(key_selector, key_type), join_kind=self.join_kind)
+        """Set the key of the first stream.
+
+        Raises ValueError if its declared type lacks a field, or `key_type` can't be a key (a list or map).
+        """
+        return JoinWhere(self, *self._key_of_first(key_selector, key_type), join_kind=self.join_kind)
 
 
 class JoinWhere(_Where[T1, T2, K]):
@@ -186,7 +195,10 @@ class JoinWhere(_Where[T1, T2, K]):
     def equal_to(
         self, key_selector: KeySelector[T2, K] | Callable[[T2], K] | str, key_type: TypeInformation | None = None
     ) -> JoinEqualTo[T1, T2]:
-        """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
+        """Set the key of the second stream.
+
+        Raises ValueError if it is declared with another type than the first, or its stream without a field of it.
+        """
         return JoinEqualTo(self._equal_to(key_selector, key_type), self._join_kind)
 
 
@@ -282,8 +294,11 @@ class SemiJoinedStreams(_TwoStreams[T1, T2]):
     def where(
         self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
     ) -> SemiJoinWhere[T1, T2, K]:
-        """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
-        return SemiJoinWhere(self, *key_selector_of(key_selector, key_type), anti=self.anti)
+        """Set the key of the first stream.
+
+        Raises ValueError if its declared type lacks a field, or `key_type` can't be a key (a list or map).
+        """
+        return SemiJoinWhere(self, *self._key_of_first(key_selector, key_type), anti=self.anti)
 
 
 class SemiJoinWhere(_Where[T1, T2, K]):
@@ -305,7 +320,8 @@ class SemiJoinWhere(_Where[T1, T2, K]):
     ) -> DataStream[T1]:
         """Set the key of the second stream, and return the stream of those records of the first that stay.
 
-        Raises ValueError if it is declared with another type than the first, ProgramError if a stream is unbounded.
+        Raises ValueError if it is declared with another type than the first, or its stream without a field of it,
+        ProgramError if a stream is unbounded.
         """
         pair = self._equal_to(key_selector, key_type)
         whole = _whole(pair.keyed_stream, self._streams._kind)
@@ -324,8 +340,11 @@ class CoGroupedStreams(_TwoStreams[T1, T2]):
     def where(
         self, key_selector: KeySelector[T1, K] | Callable[[T1], K] | str, key_type: TypeInformation | None = None
     ) -> CoGroupWhere[T1, T2, K]:
-        """Set the key of the first stream. Raises ValueError if `key_type` can't be a key (a list or map)."""
-        return CoGroupWhere(self, *key_selector_of(key_selector, key_type))
+        """Set the key of the first stream.
+
+        Raises ValueError if its declared type lacks a field, or `key_type` can't be a key (a list or map).
+        """
+        return CoGroupWhere(self, *self._key_of_first(key_selector, key_type))
 
 
 class CoGroupWhere(_Where[T1, T2, K]):
@@ -334,7 +353,10 @@ class CoGroupWhere(_Where[T1, T2, K]):
     def equal_to(
         self, key_selector: KeySelector[T2, K] | Callable[[T2], K] | str, key_type: TypeInformation | None = None
     ) -> CoGroupEqualTo[T1, T2]:
-        """Set the key of the second stream. Raises ValueError if it is declared with another type than the first."""
+        """Set the key of the second stream.
+
+        Raises ValueError if it is declared with another type than the first, or its stream without a field of it.
+        """
         return CoGroupEqualTo(self._equal_to(key_selector, key_type))
 
 

@@ -15,7 +15,7 @@ from penstock.common.errors import ProgramError
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import TypeInformation
 from penstock.common.types.whole_numbers import as_int
-from penstock.datastream.arguments import as_function, check_aggregate, field_name_of, output_type_of
+from penstock.datastream.arguments import as_function, check_aggregate, field_name_of, field_of, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import AggregateFunction, KeySelector, MapPartitionFunction, ReduceFunction
 from penstock.datastream.next_call import Unfinished
@@ -87,9 +87,10 @@ class PartitionWindowedStream(Unfinished, Generic[T]):
         """Emit all records, sorted by key: a callable, a KeySelector, or the name or position of a field.
 
         Keys must be comparable with each other. Records with equal keys stay in the order of arrival. Raises TypeError
-        if an argument is of another kind. Source: Flink, PartitionWindowedStream.sortPartition.
+        if an argument is of another kind, ValueError for a field that the declared type lacks. Source: Flink,
+        PartitionWindowedStream.sortPartition.
         """
-        function, descending = _sort_key(key_selector, order)
+        function, descending = _sort_key(key_selector, order, self._stream._transformation.output_type)
         operator = SortPartitionOperator("Sort Partition", function, descending)
         stream = self._stream._transformation
         result = self._operator(operator, stream.output_type)
@@ -163,9 +164,9 @@ class KeyedPartitionWindowedStream(Unfinished, Generic[T, K]):
         order: Order = Order.ASCENDING,
     ) -> DataStream[T]:
         """Emit the records of each key, sorted: see `PartitionWindowedStream.sort_partition`."""
-        function, descending = _sort_key(key_selector, order)
-        evaluation = SortOfKey(function, descending)
         before, select = self._stream._without_key, self._stream.key_selector
+        function, descending = _sort_key(key_selector, order, before.output_type)
+        evaluation = SortOfKey(function, descending)
         result = self._windows().evaluated(evaluation, before.output_type).name("Sort Partition")
         field = field_name_of(key_selector, before.output_type)
         result._transformation.relation = (
@@ -218,13 +219,19 @@ class _FullWindows(WindowedStream[T, K]):
         return super()._result(contents, *arguments, **settings)
 
 
-def _sort_key(key_selector: Any, order: Any) -> tuple[UserFunction, bool]:
-    """Return the function of a sort key, and whether the greatest comes first."""
+def _sort_key(key_selector: Any, order: Any, record_type: TypeInformation | None) -> tuple[UserFunction, bool]:
+    """Return the function of a sort key, and whether the greatest comes first.
+
+    Raises ValueError for a field that `record_type`, the declared type of the records, lacks.
+    """
     if not isinstance(order, Order):
         raise TypeError(f"order must be Order.ASCENDING or Order.DESCENDING, got {order!r}")
     if isinstance(key_selector, str):
+        field_of(key_selector, record_type)
         key_selector = FieldKey((key_selector,))
     elif (position := as_int(key_selector)) is not None:
+        if position >= 0:
+            field_of(position, record_type)
         key_selector = itemgetter(position)
     function = as_function(key_selector, "get_key", KeySelector)
     return function, order is Order.DESCENDING

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from tests.unit.datastream.simulated import collected, environment
+from tests.unit.users_aggregates import WeightedMean
 
 from penstock.common import Configuration, Row, Time, Types, WatermarkStrategy
 from penstock.common.errors import ProgramError, UserFunctionError
 from penstock.connectors.base.data_generator import DataGeneratorSource
 from penstock.datastream import DataStream, Order, RuntimeExecutionMode, StreamExecutionEnvironment
-from penstock.datastream.functions import ReduceFunction
+from penstock.datastream.functions import AggregateFunction, ReduceFunction
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.service.client.context_environment import ContextEnvironment, as_context
 from penstock.service.client.plan_executor import PlanExecutor
@@ -63,6 +64,29 @@ def test_wrong_arguments_are_refused_in_the_call() -> None:
         stream.semi_join([1])
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda one: one.partition_by_range("nme"),
+        lambda one: one.partition_custom(lambda key, count: 0, "nme"),
+        lambda one: one.full_window_partition().sort_partition("nme"),
+        lambda one: one.full_window_partition().sort_partition(2),
+        lambda one: one.key_by("key").full_window_partition().sort_partition("nme"),
+        lambda one: one.join(one).where("nme"),
+        lambda one: one.join(one).where("key").equal_to("nme"),
+        lambda one: one.anti_join(one).where(("key", "nme")),
+        lambda one: one.semi_join(one).where("key").equal_to("nme"),
+        lambda one: one.co_group(one).where("nme"),
+    ],
+)
+def test_fields_that_the_declared_type_lacks_are_refused_in_the_call(use: Callable[[Any], Any]) -> None:
+    """A typing error would fail a worker, after all that comes before it has run."""
+    declared = Types.ROW_NAMED(["key", "name"], [Types.INT(), Types.STRING()])
+    stream = environment().from_collection([Row(key=1, name="a")], declared)
+    with pytest.raises(ValueError, match=r"there is no field ('nme'|2) in RowTypeInfo\(key: Integer, name: String\)"):
+        use(stream)
+
+
 def test_sorts_are_stable_in_either_order() -> None:
     """Records with equal keys would change places."""
     records = [(number % 3, number) for number in range(50)]
@@ -105,6 +129,59 @@ def test_combinable_functions_reduce_before_records_are_sent() -> None:
             env.execute("by hand")
         names = [name for vertex in executor.graphs[0].vertices for name in vertex.operators]
         assert any("(combine)" in name for name in names) is combines, names
+
+
+class Total(AggregateFunction[Row, list[int], int]):
+    shares_slices = True
+
+    def create_accumulator(self) -> list[int]:
+        return [0]
+
+    def add(self, value: Row, accumulator: list[int]) -> list[int]:
+        return [accumulator[0] + value.number]
+
+    def get_result(self, accumulator: list[int]) -> int:
+        return accumulator[0]
+
+    def merge(self, acc_a: list[int], acc_b: list[int]) -> list[int]:
+        return [acc_a[0] + acc_b[0]]
+
+
+NUMBERS = Types.ROW_NAMED(["key", "number"], [Types.INT(), Types.INT()])
+AGGREGATES = {"n": "count", "total": ("number", "sum"), "mean": ("number", "avg"), "first": ("number", "first")}
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+@pytest.mark.parametrize(
+    "prepared", [lambda stream: stream, lambda stream: stream.as_columns()], ids=["rows", "columns"]
+)
+def test_parts_of_aggregates_are_not_of_the_declared_type(parallelism: int, prepared: Callable[[Any], Any]) -> None:
+    """They would be converted to rows, which fails, or loses what they are."""
+
+    def keyed() -> Any:
+        rows = [Row(key=number % 4, number=number) for number in range(20)]
+        stream = environment().set_parallelism(parallelism).from_collection(rows, NUMBERS)
+        return prepared(stream.rebalance().map(lambda row: row, output_type=NUMBERS)).key_by("key")
+
+    totals = [sum(range(key, 20, 4)) for key in range(4)]
+    assert sorted(collected(keyed().full_window_partition().aggregate(Total()))) == totals
+    found = sorted(
+        map(tuple, collected(keyed().aggregate({name: AGGREGATES[name] for name in ("n", "total", "mean")})))
+    )
+    assert found == [(key, 5, total, total / 5) for key, total in enumerate(totals)]
+
+
+def test_fields_are_aggregated_before_records_are_sent() -> None:
+    """All records would be sent, sorted and added up behind the exchange."""
+    executor = PlanExecutor()
+    env = StreamExecutionEnvironment(executor=executor)
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    keyed = env.from_collection([{"key": 1, "number": 2}]).key_by("key")
+    keyed.aggregate(AGGREGATES).name("Built in").print()
+    keyed.aggregate({"price": (("number", "key"), WeightedMean())}).name("In order").print()
+    env.execute()
+    names = {name for vertex in executor.graphs[0].vertices for name in vertex.operators}
+    assert "Built in (combine)" in names and "In order (combine)" not in names
 
 
 def test_an_error_names_operator_and_function() -> None:

@@ -105,12 +105,15 @@ class _Sides:
             if not isinstance(stream, PartitionTransformation)
             for one in stream.inputs
         )
+        self._uses = _uses(ends)
         self._frames = frames
         self._reasons: dict[int, str | None] = {}
         self._works: set[int] = set()
         """Frames that do more than to select columns."""
         self.calling: set[int] = set()
         """Frames for which functions are called."""
+        self._varying: set[int] = set()
+        """Frames that may have other rows when they are computed again."""
         self._ordered: set[int] = set()
         """Frames whose rows are in an order that the program has set."""
         self.timed: set[int] = set()
@@ -184,6 +187,8 @@ class _Sides:
         for one in inputs:
             if one.id in self.calling and self._readers[one.id] > 1:
                 return f"'{one.name}' is read several times, and its functions would be called as often"
+            if one.id in self._varying and self._uses[one.id] > 1:
+                return f"'{one.name}' is read several times, and may have other rows each time"
             if one.id in self._ordered and relation.depends_on_order:
                 return f"it depends on the order of '{one.name}'"
         are_timed = [one.id in self.timed for one in inputs]
@@ -197,6 +202,8 @@ class _Sides:
             self._works.add(stream.id)
         if relation.calls or any(one.id in self.calling for one in inputs):
             self.calling.add(stream.id)
+        if relation.varies or any(one.id in self._varying for one in inputs):
+            self._varying.add(stream.id)
         if relation.sets_order or (relation.keeps_order and any(one.id in self._ordered for one in inputs)):
             self._ordered.add(stream.id)
         return None
@@ -220,6 +227,21 @@ class _Sides:
             seen.update(one.id for one in new)
             waiting += new
         return found
+
+
+def _uses(ends: Sequence[Transformation]) -> Counter[int]:
+    """Count what reads each stream: an operator, or a relation, which may have several operators."""
+    uses: Counter[int] = Counter()
+    waiting, seen = list(ends), {end.id for end in ends}
+    while waiting:
+        stream = waiting.pop()
+        relation = relation_of(stream)
+        inputs = [before_partitioning(one) for one in (stream.inputs if relation is None else relation.inputs)]
+        uses.update(one.id for one in inputs)
+        new = {one.id: one for one in inputs if one.id not in seen}
+        seen.update(new)
+        waiting += new.values()
+    return uses
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -353,6 +353,8 @@ def applied_type(node: StreamNode) -> TypeInformation | None:
     output_type: TypeInformation | None = node.transformation.output_type
     if node.operator.source is not None or output_type is None or not output_type.applies:
         return None
+    if node.operator.gives_parts:
+        return None
     if node.is_conversion or node.operator.gives is not ChunkKind.ROWS:
         # Records that were columns have the declared types.
         return None

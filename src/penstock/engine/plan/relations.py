@@ -8,7 +8,8 @@ not, the operators run: `reason_for_operators` says why, for `penstock explain`.
 * Keys of both sides of a join have the same type: 1 and 1.0 are one key for operators.
 * Operators add whole numbers without a limit, so a sum is exact, or the job fails: see `aggregates.py`.
 * The order of a DataFrame's rows is not defined, so neither is what depends on it: which of several rows with one key
-  stays, and how a sum of floats is rounded. Behind a sort it is, and what depends on it runs as operators.
+  stays, and how a sum of floats is rounded. Behind a sort it is, and what depends on it runs as operators. What is not
+  defined `varies`: if several read it, operators do, from one copy, so that all see the same rows.
 
 Functions that DataFrames call are in `function_relations.py`.
 """
@@ -130,6 +131,11 @@ class Distinct(Relation):
         """Whether the first row of a key stays, of several that differ."""
         return self.fields is not None
 
+    @property
+    def varies(self) -> bool:
+        """Whether any of several rows stays."""
+        return self.fields is not None
+
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key."""
         row_type = self.inputs[0].output_type
@@ -148,6 +154,11 @@ class First(Relation):
         """Whether the first rows are not any: those of sorted partitions come one after the other in Spark, too."""
         return not isinstance(self.inputs[0].relation, SortPartition)
 
+    @property
+    def varies(self) -> bool:
+        """True: the first ones of an exchange, or of rows that a sort does not tell apart."""
+        return True
+
 
 @dataclass(frozen=True)
 class Aggregate(Relation):
@@ -155,6 +166,11 @@ class Aggregate(Relation):
 
     key_fields: tuple[str, ...]
     aggregates: tuple[FieldAggregate, ...]
+
+    @property
+    def varies(self) -> bool:
+        """Whether a sum of floats is rounded by the order of the rows."""
+        return not all(one.in_any_order for one in self.aggregates)
 
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key, or an aggregate that Spark computes differently."""
@@ -186,6 +202,11 @@ class Rolled(Relation):
     field: str
     whole: bool = False
     depends_on_order = True
+
+    @property
+    def varies(self) -> bool:
+        """True: other fields are those of any row."""
+        return True
 
     def reason_for_operators(self) -> str | None:
         """Return what is wrong with the key, or with the field."""
@@ -230,6 +251,11 @@ class PartitionByRange(Relation):
     keeps_order = True
 
     @property
+    def varies(self) -> bool:
+        """True: the bounds are those of a sample."""
+        return True
+
+    @property
     def has_partitions(self) -> bool:
         """True."""
         return True
@@ -251,6 +277,11 @@ class SortPartition(Relation):
     def depends_on_order(self) -> bool:  # type: ignore[override]
         """Whether rows with equal keys stay in an order. That of another sort becomes a part of the key."""
         return not isinstance(self.inputs[0].relation, SortPartition)
+
+    @property
+    def varies(self) -> bool:
+        """Whether rows are spread over partitions, and rows with equal keys come in any order."""
+        return True
 
     @property
     def has_partitions(self) -> bool:

@@ -46,6 +46,11 @@ class Relation:
     """Whether its results are others in another order of the rows of one key."""
 
     @property
+    def varies(self) -> bool:
+        """Whether its results may be others when they are computed again: rows come from an exchange in any order."""
+        return False
+
+    @property
     def has_partitions(self) -> bool:
         """Whether its consumers see which rows are in which subtask, and in which order."""
         return False

@@ -160,6 +160,35 @@ def test_a_function_is_not_called_again_for_a_second_reader() -> None:
     assert reason_of(mapped.partition_by_range("id")).startswith("'Map Batches' is read several times")
 
 
+VARYING: list[Callable[[Stream], Stream]] = [
+    lambda one: one.first(3),
+    lambda one: one.distinct("city"),
+    lambda one: one.key_by("city").max("id"),
+    lambda one: one.key_by("city").min_by("id"),
+    lambda one: one.key_by("city").aggregate({"id": ("id", "max"), "total": ("share", "sum")}),
+    lambda one: one.partition_by_range("id"),
+]
+
+
+@pytest.mark.parametrize("program", VARYING)
+def test_rows_that_may_be_others_are_computed_once(program: Callable[[Stream], Stream]) -> None:
+    """Spark may choose other rows of an exchange each time: two readers would see different ones."""
+    chosen = program(columns()).name("Chosen")
+    few = chosen.project("id")
+    counted = few.key_by("id").aggregate({"n": "count"})
+    assert names(parts_of(counted.name("One"))) == ["One"], "one reader sees one choice"
+    assert names(parts_of(counted.name("One"), chosen.map(str))) == ["Chosen"]
+    assert reason_of(few.join(few.rebalance()).where("id").equal_to("id").select(["id"])) == (
+        "'Project' is read several times, and may have other rows each time"
+    )
+
+
+def test_rows_that_stay_the_same_are_computed_where_they_are_read() -> None:
+    """Operators would join what DataFrames can."""
+    sums = columns().key_by("small").aggregate({"id": ("id", "sum"), "most": ("share", "max")})
+    assert names(parts_of(sums.semi_join(sums).where("id").equal_to("id").name("Twice"))) == ["Twice"]
+
+
 def test_functions_run_in_tasks_if_workers_cannot_call_them() -> None:
     """They would not find their modules."""
     end = columns().distinct("id").map_batches(same_batch)

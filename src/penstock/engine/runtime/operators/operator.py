@@ -104,6 +104,8 @@ class Operator:
     output: Output
     holds_functions = False
     """Whether calls of its functions may be in progress while a barrier passes: then they can't be replaced."""
+    gives_parts = False
+    """Whether it gives parts of results, which are not of the declared type of the stream."""
     keeps_values = False
     """Whether it keeps values beyond the call: a sink, a window."""
     metrics: OperatorMetricGroup | None = None

@@ -1,6 +1,7 @@
 """Running aggregates of fields on a keyed stream: each record gives the aggregates of its key so far.
 
-In batched mode only the last ones of each key are emitted, as `reduce` does (`reduce.py`).
+In batched mode only the last ones of each key are emitted, as `reduce` does (`reduce.py`), and records are added up
+before they are sent as well (`partial_aggregates.py`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from typing import TYPE_CHECKING, Any
 from penstock.api.state.ttl import StateTtlConfig
 from penstock.common.functions.aggregate_results import ResultRows
 from penstock.common.functions.field_aggregates import Accumulator, FieldAggregates
+from penstock.common.functions.field_key import FieldKey
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import Rows, Values
 from penstock.engine.runtime.operators.expiring_values import ExpiringValues
 from penstock.engine.runtime.operators.keyed import KeyedOperator
-from penstock.engine.runtime.operators.operator import last_position
+from penstock.engine.runtime.operators.operator import Operator, last_position
+from penstock.engine.runtime.operators.partial_aggregates import PartialAggregates, PartialAggregatesOperator
 from penstock.engine.state.aggregates_schema import aggregates_schema
 
 if TYPE_CHECKING:
@@ -67,6 +70,13 @@ class RunningAggregateOperator(KeyedOperator):
         self.accumulators = ExpiringValues(self.backend, AGGREGATES_TABLE, self.table, ttl)
         self.accumulators.use()
 
+    def combiner(self) -> Operator | None:
+        # A user's aggregate that depends on the order of records may depend on where the parts end, too.
+        combines = all(one.function is None or one.in_any_order for one in self.of_fields.aggregates)
+        if not combines or not isinstance(self.key_selector, FieldKey) or self.key_selector.exact:
+            return None
+        return PartialAggregatesOperator(f"{self.name} (combine)", self.key_selector, self.of_fields)
+
     def process(self, chunk: Rows) -> bool:
         values = chunk.values
         if not values:
@@ -96,12 +106,14 @@ class RunningAggregateOperator(KeyedOperator):
         return self._result_rows.row(key, self.of_fields.get_result(accumulator))
 
     def _process_key(self, key: Any, chunk: Rows) -> bool:
-        """Batched mode: add records of one key."""
+        """Batched mode: add records, and parts, of one key."""
+        add, merge = self.of_fields.add, self.of_fields.merge
         accumulator = self.of_fields.create_accumulator() if self._of_key is None else self._of_key[1]
         rest = iter(chunk.values)
         try:
             for value in rest:
-                accumulator = self.of_fields.add(value, accumulator)
+                is_part = type(value) is PartialAggregates
+                accumulator = merge(accumulator, value.accumulator) if is_part else add(value, accumulator)
         except RAISED as error:
             value = chunk.values[last_position(chunk.values, rest)]
             raise self.context.user_error(error, "aggregate", value, key) from error

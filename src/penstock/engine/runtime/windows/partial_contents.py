@@ -104,6 +104,7 @@ class PartialCombiner(Operator):
     """
 
     keeps_values = True
+    gives_parts = True
 
     def __init__(
         self, name: str, key_selector: Callable[[Any], Any], contents: Contents, keys_max: int = 50_000
