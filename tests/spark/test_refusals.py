@@ -149,7 +149,7 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         print("goes on:", spark.range(5).count())
         frame = spark.range(100)
         env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
-        frame = env.set_runtime_mode(RuntimeExecutionMode.BATCH).from_data_frame(frame).to_data_frame()
+        frame = env.set_runtime_mode(RuntimeExecutionMode.STREAMING).from_data_frame(frame).to_data_frame()
         print("frames:", sum(row.id for row in frame.collect()), frame.sparkSession is spark)
         """,
         command=(sys.executable,),
