@@ -48,11 +48,6 @@ SETTINGS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
-def planner() -> None:
-    need_planner()
-
-
 class _Lines(ResultSink):
     exactly_once = True
 
@@ -174,6 +169,7 @@ def check_kills(
     patience_s: int = PATIENCE_S,
 ) -> list[str]:
     """Run a query, kill these one after the other, compare, and return what was killed."""
+    need_planner()
     random = Random(name)
     query = KilledQuery(name, folder, events=events, rate=rate, settings=settings, patience_s=patience_s)
     try:
@@ -194,6 +190,7 @@ def check_kills(
     return query.killed
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(600)
 def test_a_query_whose_workers_and_jvm_are_killed(tmp_path: Path) -> None:
     """A join, and an aggregate of an aggregate whose rows retract each other, would have rows twice or not at all."""

@@ -75,6 +75,7 @@ def test_version() -> None:
     assert re.search(r"Spark +4\.3", done.stdout)
 
 
+@pytest.mark.soak
 def test_run_word_count_in_batch_mode(tmp_path: Path) -> None:
     """A word count would print other counts in batch mode, or print them with subtasks in front."""
     (tmp_path / "count.py").write_text(WORD_COUNT)
@@ -111,6 +112,7 @@ def test_explain_examples(example: Path) -> None:
     assert re.search(r"\d+ slots? in STREAMING mode", done.stdout), done.stdout
 
 
+@pytest.mark.soak
 def test_explain_as_a_command(tmp_path: Path) -> None:
     """The same, typed."""
     (tmp_path / "count.py").write_text(WORD_COUNT)

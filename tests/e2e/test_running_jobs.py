@@ -122,6 +122,15 @@ def test_from_another_terminal(tmp_path: Path, registry: Path) -> None:
     assert "penstock stop: stopping the job with a savepoint" in (tmp_path / "log").read_text()
     assert not [*registry.glob("*.json")]
 
+
+@pytest.mark.soak
+def test_a_job_goes_on_from_what_was_saved(tmp_path: Path, registry: Path) -> None:
+    """As in chapter 7 of the tutorial, whose commands are typed in test_tutorial.py: it would begin again."""
+    first = start(tmp_path, tmp_path / "log")
+    until(first, tmp_path / "log", "> 999\n")
+    stopped = penstock("stop", "highest", "--savepoint", str(tmp_path / "savepoints"))
+    assert stopped.returncode == 0, stopped.stderr
+    assert first.wait(_SECONDS) == 0, (tmp_path / "log").read_text()
     second = start(tmp_path, tmp_path / "log2", "-s", stopped.stdout.strip())
     highest = max(int(line.split()[-1]) for line in (tmp_path / "log").read_text().splitlines() if line[-1:].isdigit())
     until(second, tmp_path / "log2", f"> {highest + 500}\n")

@@ -66,13 +66,8 @@ def end_group(leader: int) -> None:
         os.killpg(leader, signal.SIGKILL)
 
 
-@pytest.mark.parametrize(
-    "kinds",
-    [
-        pytest.param(["worker"], id="worker"),
-        *(pytest.param(kinds, id="-".join(kinds), marks=pytest.mark.soak) for kinds in (["driver", "worker"], ["jvm"])),
-    ],
-)
+@pytest.mark.soak
+@pytest.mark.parametrize("kinds", [["worker"], ["driver", "worker"], ["jvm"]], ids="-".join)
 def test_kills_in_every_superstep(kinds: list[str], tmp_path: Path) -> None:
     """A killed process would change the results, or cost more than one superstep that was complete."""
     run(tmp_path, kinds)

@@ -38,6 +38,10 @@ SEEDS_IN_FAST = 2
 """So many seeds of each small program are in `make test-fast`."""
 
 
+FIRST_SWEPT = 1
+"""Sweeps begin with this seed: the program of seed 0 is one of the longest, and test_seeds.py runs it."""
+
+
 def seeds(chosen: int | Sequence[int], in_soak: int) -> list[Any]:
     """Return parameters of a test: seeds, and `in_soak` further seeds marked as soak.
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.programs import sweeps
+from tests.simulation.programs import FIRST_SWEPT, sweeps
 from tests.simulation.undisturbed import CallCounter, circumstances_with, programs_that
 
 from penstock.engine.state.backends.versioned.logged import LoggedStore
@@ -40,7 +40,7 @@ def test_an_external_store_gives_what_a_plain_evaluation_gives(seeds: int, monke
     """State would belong to another checkpoint, or to a run that counted as dead."""
     begun = CallCounter(monkeypatch, LoggedStore.begin_with, lambda store, versions: bool(versions))
     applied = CallCounter(monkeypatch, LoggedStore.completed)
-    for seed, program in programs(seeds):
+    for seed, program in programs(seeds, FIRST_SWEPT):
         run_program(program, circumstances(seed), seed, named=False)
     assert begun.count > 3 * seeds and applied.count > 3 * seeds, "hardly any state was restored, or stored"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from tests.simulation.programs import sweeps
+from tests.simulation.programs import FIRST_SWEPT, sweeps
 from tests.simulation.undisturbed import CallCounter, circumstances_with, programs_that
 
 from penstock.hosts.simulator.circumstances import Circumstances
@@ -41,6 +41,6 @@ def counts_records(program: Program) -> bool:
 def test_each_query_is_answered_once_and_with_what_was_there(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user would wait forever, or get another key's state, or the state of tasks that are gone."""
     answered = CallCounter(monkeypatch, Queries.reply, lambda queries, effect: effect.state is not None)
-    for seed, program in programs(seeds):
+    for seed, program in programs(seeds, FIRST_SWEPT):
         run_program(program, circumstances(seed), seed, named=False)
     assert answered.count > 20 * seeds, "hardly any query was answered"

@@ -6,7 +6,7 @@ import dataclasses
 from random import Random
 
 import pytest
-from tests.simulation.programs import sweeps
+from tests.simulation.programs import FIRST_SWEPT, sweeps
 
 from penstock.engine.runtime.task.chain import DEPTH_MAX
 from penstock.hosts.simulator import Circumstances, run_program
@@ -37,7 +37,8 @@ def lengthened(program: Program, by: int) -> Program:
 @pytest.mark.parametrize("seeds", sweeps(SEEDS_IN_CI, SEEDS_IN_SOAK))
 def test_long_chains_give_what_a_plain_evaluation_gives(seeds: int) -> None:
     """A barrier would overtake records that are deferred in a long chain, and a restart would lose or double them."""
-    programs = [lengthened(generate(seed), DEPTH_MAX * 3 // 2) for seed in range(seeds)]
-    assert {program.batched for program in programs} == {True, False}
-    for seed, program in enumerate(programs):
+    swept = range(FIRST_SWEPT, FIRST_SWEPT + seeds)
+    programs = {seed: lengthened(generate(seed), DEPTH_MAX * 3 // 2) for seed in swept}
+    assert {program.batched for program in programs.values()} == {True, False}
+    for seed, program in programs.items():
         run_program(program, Circumstances.draw(Random(seed + 1)), seed, named=False)

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.programs import sweeps
+from tests.simulation.programs import FIRST_SWEPT, sweeps
 from tests.simulation.undisturbed import CallCounter, programs_that
 
 from penstock.common.errors import SparkLostError
@@ -49,7 +49,7 @@ def test_a_job_whose_restarts_are_lost_gives_what_a_plain_evaluation_gives(
 ) -> None:
     """A second fault during the recovery from the first would end the job, or lose or double output."""
     started = CallCounter(monkeypatch, WorkerFaults.lost_while_starting, lambda *arguments: arguments[1] is not None)
-    for seed, program in programs(seeds):
+    for seed, program in programs(seeds, FIRST_SWEPT):
         run_program(program, circumstances(seed), seed, named=False)
     assert started.count > seeds, "hardly any job was restarted"
 

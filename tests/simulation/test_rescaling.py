@@ -18,7 +18,7 @@ from penstock.hosts.simulator.runs import run_program
 
 pytestmark = pytest.mark.simulation
 
-SEEDS_IN_CI = 3
+SEEDS_IN_CI = 1
 SEEDS_IN_SOAK = 10_000
 FIRST_SEED = 38
 """From there on several jobs are rescaled: of most, a checkpoint that could be gone on from comes too late."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from random import Random
 from typing import Any
 
 import pytest
+from tests.first_cases import first_of
 from tests.simulation.programs import TIGHT
 from tests.simulation.sql_programs import EXPIRING, PROGRAMS, graph_of, operators_of, table_of
 from tests.table.halves_simulation import HalvesSimulation
@@ -121,8 +123,26 @@ def entries_of(name: str, number: int) -> int | None:
     return NO_MEMORY if (number + [*PROGRAMS].index(name)) % 2 else None
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("runs", [range(1), pytest.param(range(1, 200), marks=pytest.mark.soak)])
+def first_of_each_operator() -> list[str]:
+    """Return the programs without those whose operators are all in programs before them."""
+    names: list[str] = []
+    seen: set[str] = set()
+    for name, program in PROGRAMS.items():
+        if not seen.issuperset(program.operators):
+            names.append(name)
+        seen.update(program.operators)
+    return names
+
+
+IN_TURN = first_of_each_operator()
+UNDER_FAULTS = [
+    *((name, range(1)) for name in IN_TURN),
+    *((name, range(1 if name in IN_TURN else 0, 200)) for name in PROGRAMS),
+]
+"""Programs with the numbers of their runs: the first run of each operator, and all other runs."""
+
+
+@pytest.mark.parametrize(("name", "runs"), first_of(len(IN_TURN), UNDER_FAULTS))
 def test_operators_give_the_same_table_under_faults(name: str, runs: range) -> None:
     """Rows would be lost or doubled with a worker, a driver, a message or a write."""
     for number in runs:
@@ -138,18 +158,23 @@ def test_operators_continue_from_a_savepoint_in_other_subtasks(name: str, runs: 
         check_savepoint(name, number, entries_of(name, number))
 
 
+def each_in_turn(names: Sequence[str], entries: Sequence[int | None]) -> list[Any]:
+    """Return parameters of a test: each program with one of `entries`, and all with all in the soak."""
+    chosen = [(name, entries[place % len(entries)]) for place, name in enumerate(names)]
+    others = ((name, one) for name in names for one in entries if (name, one) not in chosen)
+    return first_of(len(chosen), [*chosen, *others])
+
+
 WINDOWS = [name for name in PROGRAMS if "windows" in name]
 
 
-@pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize("entries", [None, NO_MEMORY, SOME_ENTRIES])
+@pytest.mark.parametrize(("name", "entries"), each_in_turn(WINDOWS, [SOME_ENTRIES, None, NO_MEMORY]))
 def test_windows_continue_from_a_savepoint_wherever_they_are(name: str, entries: int | None) -> None:
     """Rows and aggregates of windows that wait would be lost, or there twice, on the heap or in a store."""
     check_savepoint(name, 3, entries)
 
 
-@pytest.mark.parametrize("name", EXPIRING)
-@pytest.mark.parametrize("entries", [None, SOME_ENTRIES])
+@pytest.mark.parametrize(("name", "entries"), each_in_turn([*EXPIRING], [None, SOME_ENTRIES]))
 def test_state_expires_behind_a_savepoint_as_without_one(name: str, entries: int | None) -> None:
     """A savepoint would lengthen the life of state, or make it eternal."""
     check_savepoint(name, 1, entries)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.simulation.mutation import until_found
-from tests.simulation.programs import sweeps
+from tests.simulation.programs import FIRST_SWEPT, sweeps
 from tests.simulation.undisturbed import CallCounter, circumstances_with
 
 from penstock.engine.jobmaster import updating
@@ -39,7 +39,7 @@ def circumstances(seed: int) -> Circumstances:
 def test_an_updated_job_gives_what_a_plain_evaluation_gives(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records, state or timers would be lost, or functions of two versions run, when functions are replaced."""
     replaced = CallCounter(monkeypatch, FunctionUpdate.apply, lambda update, number: bool(number))
-    for seed in range(seeds):
+    for seed in range(FIRST_SWEPT, FIRST_SWEPT + seeds):
         run_program(generate(seed), circumstances(seed), seed, named=False)
     assert replaced.count > seeds, "hardly any function was replaced"
 

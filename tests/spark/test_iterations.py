@@ -88,6 +88,7 @@ def test_a_loop_within_one_slot() -> None:
     assert collect(counted) == ["done"] * 3
 
 
+@pytest.mark.soak
 def test_a_worker_is_killed_in_the_loop(tmp_path: Path) -> None:
     """What was on its way round would be lost, or taken twice."""
     env = environment(RuntimeExecutionMode.STREAMING, parallelism=2)

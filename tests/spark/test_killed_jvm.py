@@ -259,6 +259,7 @@ def jvms(root: int) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_a_second_fault_while_the_first_is_mended_is_one_more_restart(numbers: Numbers) -> None:
     """A job with 990 restarts left would end, with half of its output, because a new JVM was killed as it started."""
     numbers.runs()

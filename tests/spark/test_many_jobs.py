@@ -50,7 +50,7 @@ def _resident_mb(pid: int) -> int:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("jobs", [8, pytest.param(200, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("jobs", [6, pytest.param(200, marks=pytest.mark.soak)])
 def test_many_jobs_one_after_the_other(jobs: int) -> None:
     """A service or a notebook that runs jobs all day would run out of memory, threads or processes."""
     first = min(FIRST, jobs // 2)

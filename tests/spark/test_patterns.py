@@ -108,6 +108,7 @@ def lines(folder: Path) -> list[str]:
     return [line for path in visible(folder / "out") for line in path.read_text().splitlines()]
 
 
+@pytest.mark.soak
 def test_a_failure_another_parallelism_and_a_savepoint_with_rocksdb(tmp_path: Path) -> None:
     """Partial matches, events that wait, or timers would be lost on the way into RocksDB and back."""
     first = started(tmp_path, 2, {})

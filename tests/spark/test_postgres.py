@@ -108,6 +108,7 @@ def test_workers_killed_while_their_state_is_in_it(tables: Tables, tmp_path: Pat
     no_worker_left()
 
 
+@pytest.mark.soak
 def test_more_subtasks_share_what_is_in_it(tables: Tables, tmp_path: Path) -> None:
     """A job could not be rescaled, or would count some records twice."""
     env = environment(STREAMING, 2, settings(tmp_path, **in_postgres(tables)))

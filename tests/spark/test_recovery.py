@@ -42,7 +42,9 @@ class Slowly:
         return value
 
 
-@pytest.mark.parametrize("unaligned", ["false", "true"], ids=["aligned", "unaligned"])
+@pytest.mark.parametrize(
+    "unaligned", [pytest.param("false", id="aligned"), pytest.param("true", id="unaligned", marks=pytest.mark.soak)]
+)
 def test_workers_killed_in_each_stage(tmp_path: Path, unaligned: str) -> None:
     """Records would be lost or counted twice, in state, in what is collected or in files."""
     deaths, out = tmp_path / "deaths", tmp_path / "out"
@@ -147,7 +149,10 @@ class DiesAtTheGate(CountsAndDies):
         yield from super().process_element(value, ctx)
 
 
-@pytest.mark.parametrize("allowed", [True, False], ids=["duplicates allowed", "exactly once"])
+@pytest.mark.parametrize(
+    "allowed",
+    [pytest.param(True, id="duplicates allowed", marks=pytest.mark.soak), pytest.param(False, id="exactly once")],
+)
 def test_a_checkpoint_that_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture, allowed: bool) -> None:
     """A bad block on a disk would end the job, though the checkpoint before is sound; or bring output twice."""
     checkpoints, gate = tmp_path / "checkpoints", tmp_path / "gate"

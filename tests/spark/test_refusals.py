@@ -148,9 +148,8 @@ def test_sessions_of_the_users_own(tmp_path: Path) -> None:
         print("too small:", refusal(spark, 8))
         print("goes on:", spark.range(5).count())
         frame = spark.range(100)
-        for mode in (RuntimeExecutionMode.STREAMING, RuntimeExecutionMode.BATCH):
-            env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2).set_runtime_mode(mode)
-            frame = env.from_data_frame(frame).to_data_frame()
+        env = StreamExecutionEnvironment.get_execution_environment().set_parallelism(2)
+        frame = env.set_runtime_mode(RuntimeExecutionMode.STREAMING).from_data_frame(frame).to_data_frame()
         print("frames:", sum(row.id for row in frame.collect()), frame.sparkSession is spark)
         """,
         command=(sys.executable,),

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.first_cases import first_of
 from tests.spark.jobs import STREAMING, collect, environment, failure_of, lines_to, no_worker_left
 from tests.spark.test_iterations import EXPECTED, collatz
 from tests.spark.test_lost_workers import killed, killing, visible
@@ -54,7 +53,8 @@ def test_a_loop_between_slots_of_one_worker() -> None:
     no_worker_left()
 
 
-@pytest.mark.parametrize("backend", first_of(1, ["rocksdb", "hashmap"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("backend", ["rocksdb", "hashmap"])
 def test_a_killed_worker_and_another_number_of_them(tmp_path: Path, backend: str) -> None:
     """All slots of a worker are lost with it: records would be missing, or come twice."""
     deaths = tmp_path / "deaths"

@@ -1,9 +1,14 @@
-"""Every program of the documentation runs as pasted: as a script, in one mode and then in the other, in one folder."""
+"""Every program of the documentation runs as pasted: as a script, in one of the modes.
+
+In the soak it runs in both, one after the other in one folder.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.snippets import PROGRAMS, ROOT, Snippet
@@ -14,6 +19,7 @@ from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.planner import shared_process
 
 pytestmark = pytest.mark.spark
+MODES = ("STREAMING", "BATCH")
 OF_SERVERS = ("localhost:9092", "localhost:5432", "localhost:6379", "localhost:8080")
 WITHOUT_SERVERS = [snippet for snippet in PROGRAMS if not any(one in snippet.program for one in OF_SERVERS)]
 """Those for Kafka are in tests/connectors/test_kafka.py, others in test_postgres.py, test_redis.py and test_http.py."""
@@ -110,11 +116,22 @@ def shown_on(page: str) -> list[str]:
     return re.findall(r"^```text\n(.*?)^```$", file.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("snippet", WITHOUT_SERVERS, ids=str)
+def in_turn() -> list[Any]:
+    """Return parameters of a test: programs, each in one of the modes; and, in the soak, in one after the other."""
+    one = [pytest.param(snippet, [MODES[place % 2]], id=str(snippet)) for place, snippet in enumerate(WITHOUT_SERVERS)]
+    both = (pytest.param(each, MODES, id=f"{each} in both modes", marks=pytest.mark.soak) for each in WITHOUT_SERVERS)
+    return [*one, *both]
+
+
+@pytest.mark.parametrize(("snippet", "modes"), in_turn())
 def test_a_program_of_the_documentation_runs(
-    snippet: Snippet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    snippet: Snippet,
+    modes: Sequence[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The first thing that a newcomer does would fail, in one of the modes, or when they do it again."""
+    """The first thing that a newcomer does would fail."""
     if "from sklearn" in snippet.program:
         pytest.importorskip("sklearn", reason="`make setup` installs it")
     if "TableEnvironment" in snippet.program:
@@ -124,7 +141,7 @@ def test_a_program_of_the_documentation_runs(
             pytest.skip(f"Flink's planner can't be had here: {error}")
     monkeypatch.chdir(tmp_path)
     (part,) = [part for name, part in PRINTED.items() if name in snippet.program]
-    for mode in ("STREAMING", "BATCH"):
+    for mode in modes:
         run(snippet, mode)
         printed = capsys.readouterr().out
         assert part in printed, mode

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from tests.connectors.postgres_tables import Tables
-from tests.first_cases import first_of
 from tests.spark.jobs import STREAMING, SlowUntil, environment, wait_until
 
 from penstock.common import Types, WatermarkStrategy
@@ -110,7 +109,8 @@ def start(targets: Targets, parallelism: int, settings: dict[str, str], hurry: P
     return env.execute_async("tables")
 
 
-@pytest.mark.parametrize("on_columns", first_of(1, [False, True]))
+@pytest.mark.soak
+@pytest.mark.parametrize("on_columns", [False, True])
 def test_another_parallelism_from_a_savepoint(tmp_path: Path, postgres: Tables, on_columns: bool) -> None:
     """Rows that a savepoint holds would be lost when the job is grown or shrunk, or be there twice."""
     pytest.importorskip("deltalake")

