@@ -79,6 +79,7 @@ def test_a_long_timeout_is_not_put_off() -> None:
 
 
 def test_a_timeout_is_put_off_to_50_ms() -> None:
+    """Ten timeouts of 20 ms are more than anyone sets such a timeout for."""
     one = Timed(20)
     one.step(0)
     one.step(1)

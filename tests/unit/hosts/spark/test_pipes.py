@@ -62,6 +62,7 @@ def test_a_short_wait_is_not_rounded_to_milliseconds(method: str, monkeypatch: p
 
 @pytest.mark.parametrize("method", ["get", "wait"])
 def test_a_short_wait_ends_with_the_query_too(method: str) -> None:
+    """A job whose next row is always due soon would outlive its query."""
     ours, theirs = socket.socketpair()
     with ours, ours.makefile("rb") as pipe:
         inbox = Inbox(pipe)
@@ -71,6 +72,7 @@ def test_a_short_wait_ends_with_the_query_too(method: str) -> None:
 
 
 def test_a_ring_ends_a_short_wait() -> None:
+    """Messages of the JobMaster would be taken for input, and read from an empty pipe."""
     ours, theirs = socket.socketpair()
     with ours, theirs, ours.makefile("rb") as pipe:
         inbox = Inbox(pipe)
