@@ -64,6 +64,7 @@ MAY_PATCH_ALL = {
     "tests/simulation/test_region_mutants.py",
     "tests/simulation/test_savepoint_mutants.py",
     "tests/simulation/test_sql_mutants.py",
+    "tests/simulation/test_streams_from_outside.py",
     "tests/simulation/test_superstep_mutants.py",
     "tests/simulation/test_unbounded_iterations.py",
 }

@@ -9,6 +9,7 @@ import pytest
 from tests.unit.plain_buffers import encoded
 
 from penstock.engine.rpc.keys import ControlAddress, make_keys
+from penstock.engine.rpc.slot_channel import SlotInbox
 from penstock.engine.runtime.execution_mode import STREAMING
 from penstock.engine.runtime.ids import SlotId
 from penstock.engine.runtime.network.buffer import ADVICE_EDGE, NO_KEY_GROUP, Header, decode_header
@@ -18,6 +19,7 @@ from penstock.engine.runtime.operators.sink import CollectOperator
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.slot import Slot
 from penstock.engine.runtime.task.vertex import ChainNode, LevelSpec, VertexSpec
+from penstock.engine.runtime.task.worker_slots import unbundled
 from penstock.hosts.spark.worker.side_channel import SideChannel, WorkerChannel
 
 WIDTHS = (1, 1)
@@ -103,41 +105,28 @@ def test_a_slot_without_feedback_or_advice_needs_no_channel() -> None:
     assert not (SideChannel.is_needed(slot(0, 0)) or SideChannel.is_needed(slot(1, 0)))
 
 
-def test_feedback_to_slots_of_another_worker_is_one_message_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_feedback_to_slots_of_another_worker_is_one_message_in_order() -> None:
     """Each end of a superstep would wake a thread of the receiver, or large buffers overtake small ones."""
     made = make_keys()
     keys = ControlAddress("tcp://127.0.0.1:9", made.server_public, made.client_public, made.client_secret)
-    sending, receiving = WorkerChannel(keys, fails), WorkerChannel(keys, fails)
-    receiver = SideChannel(slot(0), receiving, lambda: None)
     messages: list[bytes] = []
-    arrived = receiving._arrived
-
-    def note(message: bytes) -> None:
-        messages.append(message)
-        arrived(message)
-
+    sending, receiving = WorkerChannel(keys, fails), SlotInbox(keys, messages.append, fails)
+    buffers = [
+        encoded(Header(NO_KEY_GROUP, 0, 0, number, 0, 0), [([b"0" * size], None)])
+        for number, size in enumerate([10, 20, 5_000, 30, 40])
+    ]
     try:
-        assert receiving._inbox is not None
-        monkeypatch.setattr(receiving._inbox, "_on_message", note)
-        sizes = [10, 20, 5_000, 30, 40]
-        buffers = [
-            encoded(Header(NO_KEY_GROUP, 0, 0, number, 0, 0), [([b"0" * size], None)])
-            for number, size in enumerate(sizes)
-        ]
         for buffer in buffers:
-            sending.feed_back(0, receiver.address, buffer)
-        assert not messages
+            sending.feed_back(0, receiving.address, buffer)
         sending.flush(lambda: False)
         until = time.monotonic() + 20
-        fed_back: list[bytes] = []
-        while len(fed_back) < len(sizes) and time.monotonic() < until:
-            fed_back += receiver.take()
+        while len(messages) < 3 and time.monotonic() < until:
             time.sleep(0.001)
-        assert fed_back == buffers
+        assert [buffer for message in messages for buffer in unbundled(message)] == buffers
         assert len(messages) == 3, "the small ones before the large one, the large one, and those behind it"
     finally:
-        for channel in (sending, receiving, receiver):
-            channel.close()
+        sending.close()
+        receiving.close()
 
 
 def test_feedback_within_a_worker_needs_no_socket_and_wakes_nobody() -> None:
