@@ -399,6 +399,38 @@ def test_names_of_columns_are_those_of_the_program(spark: Any) -> None:
     assert list(map(str, collect(pairs))) == ["Row(A=2, b.c=3, a=3)"]
 
 
+def test_plans_are_those_of_pyspark(spark: Any) -> None:
+    """Each relation would rename the columns of all rows."""
+    frame = frame_of_rows(spark, [(1, 2, "a")], "key INT NOT NULL, number LONG, `b.c` STRING").select("key", "number")
+
+    def plan_of(one: Any) -> Any:
+        return one._jdf.queryExecution().optimizedPlan()
+
+    programs: list[tuple[Callable[[Stream], Stream], Any]] = [
+        (lambda one: one.distinct(), frame.distinct()),
+        (
+            lambda one: one.key_by("key").aggregate({"most": ("number", "max")}),
+            frame.groupBy("key").agg({"number": "max"}),
+        ),
+        (lambda one: one.semi_join(one).where("key").equal_to("key"), frame.join(frame.alias("r"), "key", "left_semi")),
+    ]
+    for program, same in programs:
+        part = whole_frame(program(batch_environment().from_data_frame(frame))._transformation, Configuration())
+        assert part is not None and plan_of(part.frame).sameResult(plan_of(same)), (
+            f"{plan_of(part.frame)} {plan_of(same)}"
+        )
+
+
+def test_names_that_others_use_inside_are_those_of_fields(spark: Any) -> None:
+    """A field with the name of an alias, of a part of a row, or of a column by position, would be another one."""
+    frame = frame_of_rows(spark, [(1, 2, 3, 4, (5, 6))], "l INT, r INT, c0 INT, `_row` INT, row STRUCT<l: INT, r: INT>")
+    stream = batch_environment().from_data_frame(frame)
+    pairs = stream.join(stream).where(("l", "r")).equal_to(("l", "r")).select(["c0", "row"], {"c1": "_row", "x y": "l"})
+    assert list(map(str, collect(pairs))) == ["Row(c0=3, row=Row(l=5, r=6), c1=4, x y=1)"]
+    best = stream.project("l", "r", "c0").key_by("l").max_by("r")
+    assert best.to_data_frame().collect() == [(1, 2, 3)]
+
+
 def test_results_of_joins_have_the_last_time(spark: Any) -> None:
     """A function would see other timestamps if the types were not declared."""
     times: dict[str, list[Any]] = {}
@@ -450,6 +482,7 @@ def test_explain_says_where_a_program_changes_sides(spark: Any) -> None:
         lambda frame: frame.sample(0.5, seed=1),
         lambda frame: frame.dropDuplicates(["city"]).filter("id > 0"),
         lambda frame: frame.offset(1),
+        lambda frame: frame.selectExpr("id", "current_timestamp() AS now"),
     ],
 )
 def test_frames_that_choose_rows_are_computed_once(spark: Any, choose: Callable[[Any], Any]) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
 HALF_BITS = 32
+_ROW = "_row"
+"""A column that no field can be: see `inner_names`."""
 _BITS = {"byte": 8, "short": 16, "integer": 32}
 
 
@@ -65,13 +67,13 @@ def rolled(frame: DataFrame, names: Sequence[str], of: Rolled, exact: bool) -> D
     others = [one.name for name, one in columns.items() if name not in (*of.key_fields, of.field)]
     if of.whole:
         # Without the field, which is computed; and of a single row whose field is None.
-        best_by, row = (F.min_by if of.kind == MIN else F.max_by), F.struct(*others, F.lit(0).alias("any"))
-        found = F.coalesce(best_by(row, value), F.first(row)).alias("row")
+        best_by, row = (F.min_by if of.kind == MIN else F.max_by), F.struct(*others, F.lit(0).alias("_any"))
+        found = F.coalesce(best_by(row, value), F.first(row)).alias(_ROW)
         grouped = frame.groupBy(*keys).agg(computed.alias(field.name), found)
-        others = [f"row.{name}" for name in others]
+        others = [f"{_ROW}.{name}" for name in others]
     else:
         grouped = frame.groupBy(*keys).agg(computed.alias(field.name), *(F.first(name).alias(name) for name in others))
-    place = dict(zip([name.removeprefix("row.") for name in others], others, strict=True))
+    place = dict(zip([name.removeprefix(f"{_ROW}.") for name in others], others, strict=True))
     return grouped.select(*(F.col(place.get(one.name, one.name)).alias(one.name) for one in columns.values()))
 
 

@@ -8,7 +8,7 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from penstock.common.functions.joined_fields import LEFT, JoinedField
-from penstock.hosts.spark.frames.positions import column_of, renamed
+from penstock.hosts.spark.frames.positions import LEFT_SIDE, RIGHT_SIDE, column_of, inner_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -24,16 +24,28 @@ _RARE = {"long": -0x3_59E1_4D2B_6F08, "string": "\0null\0", "binary": b"\0null\0
 def joined(
     frames: Sequence[DataFrame], names: Sequence[Sequence[str]], keys: Sequence[Sequence[str]], how: str
 ) -> DataFrame:
-    """Return the join `how` of two frames, with columns l0, r0 and so on. `names`: of all fields; `keys`: some."""
-    left, right = renamed(frames[0], "l"), renamed(frames[1], "r")
-    positions = ([of.index(field) for field in fields] for of, fields in zip(names, keys, strict=True))
-    pairs = zip(*positions, strict=True)
-    equal = reduce(and_, (_equal(left.schema[one], right.schema[other]) for one, other in pairs))
+    """Return the join `how` of two frames, as sides with aliases. `names`: of all fields; `keys`: some."""
+    left, right = sides(frames)
+    equal = reduce(
+        and_,
+        (
+            _equal(
+                (column_of(names[0], one, LEFT_SIDE), frames[0].schema[names[0].index(one)]),
+                (column_of(names[1], other, RIGHT_SIDE), frames[1].schema[names[1].index(other)]),
+            )
+            for one, other in zip(*keys, strict=True)
+        ),
+    )
     return left.join(right, equal, how)
 
 
-def _equal(left: StructField, right: StructField) -> Column:
-    """Return whether two columns are equal, where null equals null.
+def sides(frames: Sequence[DataFrame]) -> tuple[DataFrame, DataFrame]:
+    """Return two frames as the sides of a join."""
+    return frames[0].alias(LEFT_SIDE), frames[1].alias(RIGHT_SIDE)
+
+
+def _equal(left: tuple[Column, StructField], right: tuple[Column, StructField]) -> Column:
+    """Return whether two columns, with what is known of them, are equal, where null equals null.
 
     By `<=>` Spark would hash two columns for each: the value, and whether it is null. Here null has a value that no
     other row has; where each value of the type is taken, it is a value that hardly any has, and the condition tells
@@ -41,10 +53,10 @@ def _equal(left: StructField, right: StructField) -> Column:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    one, other = F.col(left.name), F.col(right.name)
-    if not (left.nullable and right.nullable):
+    (one, field), (other, other_field) = left, right
+    if not (field.nullable and other_field.nullable):
         return one == other
-    kind = left.dataType.typeName()
+    kind = field.dataType.typeName()
     if kind in _NARROW:
         instead = F.lit(_FAR)
         return F.coalesce(one.cast("long"), instead) == F.coalesce(other.cast("long"), instead)
@@ -57,9 +69,11 @@ def _equal(left: StructField, right: StructField) -> Column:
 
 
 def joined_fields(fields: Iterable[JoinedField], names: Sequence[Sequence[str]]) -> list[Column]:
-    """Return fields of both sides as columns c0, c1 and so on."""
+    """Return fields of both sides, by the inner names of the results."""
+    fields = list(fields)
+    results = inner_names([one.name for one in fields])
     columns = []
-    for position, one in enumerate(fields):
-        prefix, of = ("l", names[0]) if one.side == LEFT else ("r", names[1])
-        columns.append(column_of(prefix, of, one.field).alias(f"c{position}"))
+    for one, result in zip(fields, results, strict=True):
+        side, of = (LEFT_SIDE, names[0]) if one.side == LEFT else (RIGHT_SIDE, names[1])
+        columns.append(column_of(of, one.field, side).alias(result))
     return columns

@@ -1,6 +1,6 @@
 """DataFrames that compute what relations of a program mean (`engine/plan/relations.py`).
 
-Inside, columns have names by their position (`positions.py`). What Spark would do otherwise than operators is in
+Inside, columns with ambiguous names have others (`positions.py`). What Spark would do otherwise than operators is in
 `joins.py`, `orders.py`, `aggregates.py` and `function_calls.py`.
 """
 
@@ -34,10 +34,10 @@ from penstock.engine.plan.transformations import SourceTransformation, Transform
 from penstock.engine.runtime.task.detached_chain import DetachedOperator
 from penstock.hosts.spark.frames.aggregates import aggregate, is_sum_of_longs, rolled
 from penstock.hosts.spark.frames.function_calls import FunctionCalls
-from penstock.hosts.spark.frames.joins import joined, joined_fields
+from penstock.hosts.spark.frames.joins import joined, joined_fields, sides
 from penstock.hosts.spark.frames.orders import sorted_groups, without_nulls
 from penstock.hosts.spark.frames.part_frame import PartFrame, checked_sums
-from penstock.hosts.spark.frames.positions import column_of, columns_of, name_of, renamed
+from penstock.hosts.spark.frames.positions import column_of, columns_of, inner_names, name_of, with_names
 from penstock.hosts.spark.payload import Payload
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Lowering:
 
     def part_of(self, stream: Transformation) -> PartFrame:
         """Return the DataFrame of a stream, with the names of its fields."""
-        frame = self._of(stream).toDF(*names_of(stream))
+        frame = with_names(self._of(stream), names_of(stream))
         return PartFrame(frame, (lambda: self._exact.part_of(stream).frame) if self._has_plain_sums else None)
 
     @cached_property
@@ -87,11 +87,11 @@ class Lowering:
         return stream.parallelism or self._parallelism
 
     def _of(self, stream: Transformation) -> DataFrame:
-        """Return the DataFrame of a stream, with columns c0, c1 and so on."""
+        """Return the DataFrame of a stream, whose columns have inner names."""
         stream = before_partitioning(stream)
         if stream.id not in self._frames:
             frame = self._read(stream) if isinstance(stream, SourceTransformation) else self._computed(stream)
-            self._frames[stream.id] = renamed(frame, "c")
+            self._frames[stream.id] = with_names(frame, inner_names(names_of(stream)))
         return self._frames[stream.id]
 
     def _computed(self, stream: Transformation) -> DataFrame:
@@ -103,7 +103,7 @@ class Lowering:
         names = [names_of(one) for one in relation.inputs]
         match relation:
             case Project():
-                return frames[0].select(*columns_of("c", names[0], relation.names))
+                return frames[0].select(*columns_of(names[0], relation.names))
             case Union():
                 return reduce(lambda one, other: one.union(other), frames)
             case Join(keys=keys) if keys is not None:
@@ -112,15 +112,15 @@ class Lowering:
             case SemiJoin(keys=keys) if keys is not None:
                 return joined(frames, names, keys, "left_anti" if relation.anti else "left_semi")
             case Cross():
-                crossed = renamed(frames[0], "l").crossJoin(renamed(frames[1], "r"))
-                return crossed.select(*joined_fields(relation.fields, names))
+                left, right = sides(frames)
+                return left.crossJoin(right).select(*joined_fields(relation.fields, names))
             case Distinct():
                 fields = names[0] if relation.fields is None else relation.fields
-                return frames[0].dropDuplicates([name_of("c", names[0], field) for field in fields])
+                return frames[0].dropDuplicates([name_of(names[0], field) for field in fields])
             case First():
                 return frames[0].limit(relation.count)
             case Aggregate():
-                grouped = frames[0].groupBy(*columns_of("c", names[0], relation.key_fields))
+                grouped = frames[0].groupBy(*columns_of(names[0], relation.key_fields))
                 columns = dict(zip(names[0], frames[0].schema.fields, strict=True))
                 sums = [columns[one.field] for one in relation.aggregates if one.kind == SUM and one.field]
                 with self._sums(stream, frames[0], sums) as exact:
@@ -131,7 +131,7 @@ class Lowering:
                     return rolled(frames[0], names[0], relation, exact)
             case PartitionByRange():
                 compared = without_nulls(frames[0], names[0], relation.fields)
-                by = columns_of("c", names[0], relation.fields)
+                by = columns_of(names[0], relation.fields)
                 return compared.repartitionByRange(self.partitions_of(stream), *by)
             case SortPartition():
                 return self._sorted(stream)
@@ -155,7 +155,7 @@ class Lowering:
         before = chain.before
         frame = self._combined(before, chain.combiner) if chain.combiner else self._of(before)
         if chain.key_fields:
-            keys = columns_of("c", names_of(before), chain.key_fields)
+            keys = columns_of(names_of(before), chain.key_fields)
             frame = frame.repartition(*keys).sortWithinPartitions(*keys)
         return self._mapped(frame, chain.operators, before=before, end=stream)
 
@@ -193,7 +193,7 @@ class Lowering:
         before_relation = relation_of(before)
         if before_relation is None or not before_relation.has_partitions:
             frame = frame.repartition(self.partitions_of(stream))
-        keys = [(one.descending, column_of("c", names, one.field)) for one in sorts]
+        keys = [(one.descending, column_of(names, one.field)) for one in sorts]
         return frame.sortWithinPartitions(*(key.desc() if descending else key.asc() for descending, key in keys))
 
 

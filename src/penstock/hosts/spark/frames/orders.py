@@ -17,7 +17,7 @@ def without_nulls(frame: DataFrame, names: Sequence[str], fields: Iterable[str])
     from pyspark.sql import functions as F  # noqa: N812
 
     for field in fields:
-        name = name_of("c", names, field)
+        name = name_of(names, field)
         frame = _with_column(frame, name, F.coalesce(F.col(name), _no_place(field)))
     return frame
 
@@ -40,9 +40,9 @@ def sorted_groups(frame: DataFrame, names: Sequence[str], of: SortGroups, partit
     from pyspark.sql import Window
     from pyspark.sql import functions as F  # noqa: N812
 
-    keys, field = columns_of("c", names, of.key_fields), column_of("c", names, of.field)
+    keys, field = columns_of(names, of.key_fields), column_of(names, of.field)
     # A None by itself need not be compared.
     compared = F.count(F.lit(1)).over(Window.partitionBy(*keys)) > 1
     sorted_field = F.when(field.isNull() & compared, _no_place(of.field)).otherwise(field)
-    checked = _with_column(frame.repartition(partitions, *keys), name_of("c", names, of.field), sorted_field)
+    checked = _with_column(frame.repartition(partitions, *keys), name_of(names, of.field), sorted_field)
     return checked.sortWithinPartitions(*keys, field.desc() if of.descending else field.asc())

@@ -19,12 +19,14 @@ def is_one_session(session: SparkSession, other: SparkSession) -> bool:
 def is_deterministic(frame: DataFrame) -> bool:
     """Return whether a DataFrame has the same rows when it is computed again.
 
-    It has others with `rand()`, and where the order in which rows arrive chooses some: `limit`, `sample`,
-    `dropDuplicates` by some columns.
+    It has others with `rand()` and `current_timestamp()`, and where the order in which rows arrive chooses some:
+    `limit`, `sample`, `dropDuplicates` by some columns.
     """
     query: Any = frame._jdf.queryExecution()
     plan = query.analyzed()
-    return bool(plan.deterministic()) and not _chooses_rows(plan)
+    jvm: Any = frame.sparkSession._jvm
+    reads_time = plan.containsPattern(jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE())
+    return bool(plan.deterministic()) and not reads_time and not _chooses_rows(plan)
 
 
 def _chooses_rows(plan: Any) -> bool:
