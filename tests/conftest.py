@@ -34,7 +34,7 @@ LEND_JVMS = "PENSTOCK_KEEP_SESSION"
 LANES = {"e2e": "programs", "chaos": "programs", "spark": "jobs"}
 """Folders on Spark, and who shares a process: what is started from a command line waits for JVMs most of the time, and
 leaves a core to the jobs inside of pytest. Three at a time would miss each other's deadlines."""
-STARTING_PROGRAMS = tuple(f"tests/spark/test_{name}.py" for name in ("refusals", "killed_jvm"))
+STARTING_PROGRAMS = ("tests/spark/test_refusals.py",)
 """Files on Spark that spend their time in programs which they start. They share the process of other such tests, and
 both lanes end together: the longer one decides how long a run takes."""
 ON_KAFKA = "tests/connectors/test_kafka"
