@@ -100,7 +100,7 @@ def test_a_snapshot_has_what_changed_since_the_last_one() -> None:
 
 
 def test_a_snapshot_is_of_its_moment() -> None:
-    """Another thread writes it, while rows come, change, go, and are numbered anew."""
+    """Another thread writes it, while rows come, change, go, and get other numbers."""
     rows = KeyedRows(COLUMNS, has_times=False)
     add(rows, [(key, key, "x") for key in range(3000)])
     before = content(rows)

@@ -29,7 +29,7 @@ _ROW_BYTES = 100
 
 
 class KeyedRows(Table):
-    """Rows by number: 0, 1, 2 and so on, until `forget_gone` numbers them anew. `has_times`: values have a time.
+    """Rows by number: 0, 1, 2 and so on, until `forget_gone` gives them other numbers. `has_times`: values have a time.
 
     Operators change `counts` and `times_ms` in place, and call `note_changed`.
     """
@@ -103,7 +103,7 @@ class KeyedRows(Table):
         return numpy.flatnonzero(self.alive[: self.used])
 
     def forget_gone(self) -> bool:
-        """Forget rows that have gone if they are most, and number the others anew. Return whether that was done."""
+        """Forget rows that have gone if they are most, and give the others new numbers. Return whether it did."""
         if self.used < 2 * _FIRST_ROOM or 2 * self.gone < self.used:
             return False
         dead = numpy.flatnonzero(self._stored[: self.used] & ~self.alive[: self.used])
@@ -185,7 +185,8 @@ class KeyedRows(Table):
             return _removed(keys, numbers)
         counts, rows, *times = zip(*values, strict=True)
         batch = self._columns.exact_batch(list(zip(*rows, strict=True)))
-        return _piece(keys, numbers, numpy.array(counts, numpy.int64), batch, numpy.array(times[0]) if times else None)
+        of_rows = numpy.array(counts, numpy.int64)
+        return _piece(keys, numbers, batch, counts=of_rows, times=numpy.array(times[0]) if times else None)
 
     def load(self, now_ms: int) -> None:
         """Make rows of what was restored. They do not count as changed.
@@ -208,12 +209,12 @@ class KeyedRows(Table):
         kept = order[is_last]
         kept = kept[exists[of_pieces[kept]]]
         if len(kept):
-            self._append_restored(pieces, of_pieces[kept], places[kept], all_slots[kept], now_ms)
+            self._append_restored(pieces, of_pieces[kept], places[kept], slots=all_slots[kept], now_ms=now_ms)
             self._entries[: len(kept)] = numbers[kept]
         self._next_entry = int(numbers.max(initial=-1)) + 1
 
     def _append_restored(
-        self, pieces: Sequence[Piece], of_pieces: Integers, places: Integers, slots: Integers, now_ms: int
+        self, pieces: Sequence[Piece], of_pieces: Integers, places: Integers, *, slots: Integers, now_ms: int
     ) -> None:
         batches, counts = [], numpy.zeros(len(slots), numpy.int64)
         times = numpy.full(len(slots), now_ms, numpy.int64)
@@ -249,7 +250,7 @@ class KeyedRows(Table):
 
 
 class _FrozenKeyedRows:
-    """Rows at one moment, of a table that goes on: copies of what changes, the same blocks and keys."""
+    """Rows at one moment, of a table that keeps changing: copies of what changes, the same blocks and keys."""
 
     row_bytes = _ROW_BYTES
 
@@ -284,7 +285,8 @@ class _FrozenKeyedRows:
         if len(present):
             times = None if self._times_ms is None else self._times_ms[present]
             rows = self._blocks.take(self._numbers[present])
-            piece = _piece(self.keys_at(present), self._entries[present], self._counts[present], rows, times)
+            keys, counts = self.keys_at(present), self._counts[present]
+            piece = _piece(keys, self._entries[present], rows, counts=counts, times=times)
             found.append((present, piece))
         if len(gone):
             found.append((gone, _removed(self.keys_at(gone), self._entries[gone])))
@@ -299,7 +301,12 @@ def _keys_at(keys: KeySlots, slots: Integers) -> Integers | list[Any]:
 
 
 def _piece(
-    keys: Integers | list[Any], numbers: Integers, counts: Integers, rows: pyarrow.RecordBatch, times: Integers | None
+    keys: Integers | list[Any],
+    numbers: Integers,
+    rows: pyarrow.RecordBatch,
+    *,
+    counts: Integers,
+    times: Integers | None,
 ) -> Piece:
     exists = numpy.ones(len(counts), numpy.bool_)
     columns = [StoredColumn(COUNT, (counts,)), StoredColumn(ROWS, (ArrowRows(rows), exists))]

@@ -1,8 +1,8 @@
 """Columns of DataFrames while they are computed: by their own names, or by position, as c0, c1 and so on.
 
 Names with a dot, or two that differ by case, are ambiguous for Spark. All others stay, since other names would be a
-projection of each row, and Spark's plans would not be those of the same query in PySpark. Both sides of a join are told
-apart by an alias.
+projection of each row, and Spark's plans would not be those of the same query in PySpark. The sides of a join have
+aliases.
 """
 
 from __future__ import annotations

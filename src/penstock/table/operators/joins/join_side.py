@@ -58,7 +58,7 @@ class JoinSide:
         self._index()
 
     def _index(self) -> None:
-        """Begin anew with all rows that there are."""
+        """Index all rows that there are."""
         self._lists = SlotLists()
         self._gone_of: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
         """How many of the rows in the list of each key are retracted."""

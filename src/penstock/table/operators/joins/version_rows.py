@@ -141,7 +141,7 @@ class VersionRows:
             self._is_changed = grown(self._is_changed, room, False)
 
     def _compact(self) -> None:
-        """Give the versions that stay the lowest numbers, and forget keys that have none, once they were written."""
+        """Give the versions that stay the lowest numbers, and forget keys without versions once they were written."""
         kept = numpy.flatnonzero(self._stays[: self._used])
         batch = self._blocks.take(kept) if len(kept) else None
         slots, times, exist = self._slots[kept], self._times[kept], self._exist[kept]
