@@ -109,7 +109,7 @@ class VersionRows:
         slots = self._slots[order]
         is_last = numpy.ones(len(order), numpy.bool_)
         is_last[:-1] = slots[1:] != slots[:-1]
-        # One that deletes a row says no more than none.
+        # To forget one that deletes a row changes no answer.
         is_latest = is_last & self._exist[order]
         self._latest[slots[is_last]] = numpy.where(self._exist[order[is_last]], order[is_last], NOTHING)
         self._take_away(order[~is_latest])
@@ -141,7 +141,7 @@ class VersionRows:
             self._is_changed = grown(self._is_changed, room, False)
 
     def _compact(self) -> None:
-        """Give the versions that stay the lowest numbers, and forget keys without versions once they were written."""
+        """Give the versions that stay the lowest numbers, and forget keys without versions that were written."""
         kept = numpy.flatnonzero(self._stays[: self._used])
         batch = self._blocks.take(kept) if len(kept) else None
         slots, times, exist = self._slots[kept], self._times[kept], self._exist[kept]
