@@ -653,8 +653,7 @@ class DataStream(OperatorSettings, Generic[T]):
 
         Ranges come from a sample of 1,000 keys of each subtask, so that subtasks get about the same number of records.
         Records with equal keys go to one subtask. In STREAMING records wait for the end of the stream. Raises
-        ProgramError if it is unbounded, ValueError if the declared type of the stream lacks the field. Source: Flink,
-        DataSet.partitionByRange.
+        ProgramError if it is unbounded, ValueError if its type lacks the field. Source: Flink, partitionByRange.
         """
         from penstock.datastream.bounded import partition_by_range
 
