@@ -487,6 +487,11 @@ def test_queries_show_what_snapshots_have_under_faults(number: int) -> None:
     run_queried(number)
 
 
+def test_results_of_times_that_were_over_are_not_late() -> None:
+    """A window behind a rule whose next version has a shorter time limit would drop the timeouts."""
+    run_shorter_times(2)
+
+
 @pytest.mark.parametrize("run_a_job", [run_shorter_times, run_removed_rule, run_other_skipping, run_no_more_skipping])
 @pytest.mark.parametrize("number", seeds((3,), in_soak=500))
 def test_a_rule_changes_under_faults(run_a_job: Callable[[int], None], number: int) -> None:

@@ -95,6 +95,8 @@ class CepOperator(GatheringOperator):
         """In processing time, a time limit ends with its millisecond."""
         self.use_tables()
         self.events_table = self.backend.layered(EVENTS_TABLE, namespaced=True)
+        self.passed_ms = MIN_TIMESTAMP
+        """The watermark that has left."""
         self.buffer = EventBuffer(by_time if self.comparator is None else _by_comparator(self._compared))
         self.figures = PatternMetrics()
         self.metrics = self.figures.group(context.counters, self.buffer)
@@ -281,6 +283,10 @@ class CepOperator(GatheringOperator):
         return True
 
     # ---- time
+
+    def timers_fired(self, timestamp: int) -> bool:
+        self.passed_ms = timestamp
+        return super().timers_fired(timestamp)
 
     def wake_at_ms(self) -> int | None:
         at_ms = super().wake_at_ms()

@@ -203,4 +203,5 @@ class KeyMatching:
         for partial_match, end_ms in timeouts:
             results = results_of(partial_match, end_ms, key=key, version=self.version, copy=copy)
             operator.results += results
-            operator.result_times += [end_ms] * len(results)
+            # A rule's next version may end times that were over before: their results must not be late.
+            operator.result_times += [max(end_ms, operator.passed_ms + 1)] * len(results)
