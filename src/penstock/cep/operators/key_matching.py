@@ -31,6 +31,8 @@ class PatternOperator(Protocol):
     figures: PatternMetrics
     results: list[Any]
     result_times: list[int]
+    passed_ms: int
+    """The watermark that has left."""
 
     @property
     def name(self) -> str:
