@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.first_cases import first_of
 from tests.table.flink_programs import run
+from tests.table.in_process import InProcess
 from tests.table.listed_tables import Change, Tables, inserts, table_of
 from tests.table.test_execution import (
     AGGREGATES,
@@ -26,7 +27,12 @@ from tests.table.test_execution import (
     some,
 )
 
+from penstock.common.configuration.options import BUFFER_TIMEOUT
+from penstock.common.job_client import JobClient
+from penstock.datastream import StreamExecutionEnvironment
 from penstock.hosts.simulator import Circumstances
+from penstock.service.client.executor import Submission
+from penstock.table import StreamTableEnvironment
 from penstock.table.planner.errors import UnsupportedPlanError
 
 ONE_PHASE = {"table.optimizer.agg-phase-strategy": "ONE_PHASE"}
@@ -201,3 +207,37 @@ def test_a_mini_batch_without_a_size_is_refused() -> None:
     tables.create("t", "k STRING, n INT")
     with pytest.raises(UnsupportedPlanError, match=r"set table\.exec\.mini-batch\.size to a number above 0"):
         tables.insert("o", "k STRING, s INT", "SELECT k, SUM(n) FROM t GROUP BY k")
+
+
+class Configured(InProcess):
+    """Keeps the timeout of buffers of each job."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.timeouts: list[int] = []
+
+    def execute(self, submission: Submission) -> JobClient:
+        """Run a job."""
+        self.timeouts.append(submission.configuration.get(BUFFER_TIMEOUT))
+        return super().execute(submission)
+
+
+def test_buffers_wait_longer_in_a_job_with_mini_batch() -> None:
+    """A join would get few rows at a time, and take twice the CPU time, though rows may wait."""
+    executor = Configured()
+    env = StreamExecutionEnvironment(executor=executor)
+    tables = StreamTableEnvironment.create(env)
+
+    def timeout_with(**options: str) -> int:
+        for name, value in options.items():
+            tables.get_config().set(f"table.exec.mini-batch.{name.replace('_', '-')}", value)
+        tables.execute_sql("SELECT k, COUNT(*) FROM (VALUES (1), (2)) AS t (k) GROUP BY k").collect().close()
+        return executor.timeouts[-1]
+
+    usual = timeout_with()
+    assert timeout_with(enabled="true", allow_latency="2 s", size="100") == 100
+    assert timeout_with(allow_latency="20 ms") == 20
+    assert timeout_with(allow_latency="1 ms") == usual
+    assert timeout_with(enabled="false", allow_latency="2 s") == usual
+    env.set_buffer_timeout(7)
+    assert timeout_with(enabled="true") == 7

@@ -477,7 +477,9 @@ class StreamExecutionEnvironment(DriverOnly):
             graph.changes[:0] = changes
             graph.compiled_plan, self._compiled_plan = self._compiled_plan, ""
             graph.check_origin, self._check_origin = self._check_origin, None
-            client = executor.execute(Submission(graph, result_sinks, self._configuration, self._spark))
+            # A copy: the job may be started by a thread, while the program configures its next one.
+            configuration = Configuration(self._configuration)
+            client = executor.execute(Submission(graph, result_sinks, configuration, self._spark))
         except BaseException as error:
             self._listeners.submitted(None, error)
             raise

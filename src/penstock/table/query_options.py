@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.common.config_options import ConfigOption, option
-from penstock.common.config_values import BooleanType, IntegerType, TextType, ValueType
+from penstock.common.config_values import BooleanType, DurationType, IntegerType, TextType, ValueType
 from penstock.table.planner.errors import SqlError
 
 T = TypeVar("T")
@@ -32,6 +32,7 @@ class OneOf(ValueType[str]):
 
 
 MINI_BATCH = option("table.exec.mini-batch.enabled", BooleanType(), False)
+MINI_BATCH_LATENCY = option("table.exec.mini-batch.allow-latency", DurationType(), 0)
 MINI_BATCH_SIZE = option("table.exec.mini-batch.size", IntegerType(64), -1)
 NOT_NULL_ENFORCER = option("table.exec.sink.not-null-enforcer", OneOf("ERROR", "DROP"), "ERROR")
 LENGTH_ENFORCER = option("table.exec.sink.type-length-enforcer", OneOf("IGNORE", "TRIM_PAD", "ERROR"), "IGNORE")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from penstock.common.configuration import Configuration
 from penstock.common.configuration import options as options_of_jobs
 from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import CheckpointError
@@ -24,13 +26,15 @@ from penstock.table.operators.rows.python_calls import PythonCall
 from penstock.table.planner.compiled_plan import CompiledPlan
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.planner import Planner
-from penstock.table.query_options import DML_SYNC, RUNTIME_MODE, ZONE, value_of
+from penstock.table.query_options import DML_SYNC, MINI_BATCH, MINI_BATCH_LATENCY, RUNTIME_MODE, ZONE, value_of
 from penstock.table.table_config import TableConfig
 from penstock.table.table_result import ResultKind, TableResult
 
 if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
+_MINI_BATCH_TIMEOUT_MS = 100
+"""Flink's timeout of buffers; less if rows may not wait so long."""
 _AFFECTED_UNKNOWN = -1
 """The number of rows that a streaming insertion says it has affected, as in Flink."""
 
@@ -57,7 +61,7 @@ def start(
     collectors = {} if result_table is None else {plan.sinks[0].dynamic_table_sink.table.identifier: results}
     translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
     translation.collectors = collectors
-    with environment.separate_job():
+    with environment.separate_job(), _larger_buffers(environment.configuration_of_job(), options):
         translation.run()
         packed = packed_plan(plan)
         environment.keep_plan(packed, partial(check_origin, packed))
@@ -116,6 +120,29 @@ def _configured(
     if job_options:
         environment.configure(job_options)
     return options
+
+
+@contextmanager
+def _larger_buffers(configuration: Configuration, options: Mapping[str, str]) -> Iterator[None]:
+    """Let buffers of a job with mini-batch wait longer, unless a timeout is configured.
+
+    Such a job waits for rows to save work. A chunk costs the operators of SQL as much as hundreds of rows, and by the
+    usual timeout a join gets few rows at a time: from Kafka to Kafka, Nexmark's q20 took twice the CPU time.
+    """
+    try:
+        timeout_ms = min(_MINI_BATCH_TIMEOUT_MS, value_of(options, MINI_BATCH_LATENCY))
+    except SqlError:
+        # Java's form of a duration, PT2S, which the planner has read.
+        timeout_ms = _MINI_BATCH_TIMEOUT_MS
+    waits = value_of(options, MINI_BATCH) and timeout_ms > options_of_jobs.BUFFER_TIMEOUT.default
+    waits = waits and not configuration.contains(options_of_jobs.BUFFER_TIMEOUT)
+    if waits:
+        configuration.set(options_of_jobs.BUFFER_TIMEOUT, timeout_ms)
+    try:
+        yield
+    finally:
+        if waits:
+            configuration.remove_config(options_of_jobs.BUFFER_TIMEOUT.key)
 
 
 def _translation(
