@@ -155,6 +155,11 @@ class RecordColumns:
                 raise ValueError(f"column {field.name!r} ({field.type}): {error}") from error
         return self.batch(columns)
 
+    def no_rows(self) -> pyarrow.RecordBatch:
+        """Return a batch of this schema without rows."""
+        arrays = [pyarrow.array([], kind) for kind in self.schema.types]
+        return pyarrow.RecordBatch.from_arrays(arrays, schema=self.schema)
+
     def reader(self) -> Callable[[pyarrow.RecordBatch], list[Any]]:
         """Return a function from a batch of this schema to records of the type: Rows, objects of the class, or dicts.
 

@@ -64,12 +64,6 @@ def batch_of_columns(columns: Sequence[Column], schema: pyarrow.Schema, rows: in
     return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def empty_batch(columns: TableColumns) -> pyarrow.RecordBatch:
-    """Return a batch without rows."""
-    arrays = [pyarrow.array([], kind) for kind in columns.schema.types]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=columns.schema)
-
-
 def _fitted(array: Any, kind: pyarrow.DataType) -> Any:
     if isinstance(array, pyarrow.ChunkedArray):
         array = array.combine_chunks()

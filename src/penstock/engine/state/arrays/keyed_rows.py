@@ -90,7 +90,7 @@ class KeyedRows(Table):
     def rows(self, numbers: Integers, names: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return rows by their numbers. `names`: these columns only."""
         if not len(numbers):
-            return _no_rows((self._columns if names is None else self._columns.only(names)).schema)
+            return (self._columns if names is None else self._columns.only(names)).no_rows()
         return self._blocks.take(numbers, names)
 
     @property
@@ -317,7 +317,3 @@ def _piece(
 
 def _removed(keys: Integers | list[Any], numbers: Integers) -> Piece:
     return Piece(ArrayKeys(keys, numbers), ArrayValues(None, len(numbers)))
-
-
-def _no_rows(schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    return pyarrow.RecordBatch.from_arrays([pyarrow.array([], kind) for kind in schema.types], schema=schema)

@@ -17,7 +17,7 @@ from penstock.engine.state.arrays.row_keys import Mask
 from penstock.table.operators.joins.lookup_cache import cached
 from penstock.table.operators.joins.pairing import PairingOperator, Partners
 from penstock.table.operators.rows.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns, empty_batch
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 if TYPE_CHECKING:
     from penstock.table.connectors.lookup import TableLookup
@@ -78,7 +78,7 @@ class LookupJoinOperator(PairingOperator):
         if not valid.all():
             asked, keys = asked[valid], keys.filter(pyarrow.array(valid))
         if not len(asked):
-            return Partners(asked, empty_batch(self._lookup.columns))
+            return Partners(asked, self._lookup.columns.no_rows())
         codes, firsts = _distinct(keys)
         places, rows = self._find(keys.take(pyarrow.array(firsts)))
         places, rows = self._calculated(places, rows)

@@ -23,7 +23,7 @@ from penstock.table.operators.keyed.table_keys import keys_of_batch, keys_of_chu
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.keyed.waiting_rows import WaitingRows, times_of
 from penstock.table.operators.rows.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns, empty_batch
+from penstock.table.operators.table_columns import TableColumns
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -113,7 +113,7 @@ class TemporalJoinOperator(JoinedInputs, TimedOperator):
         kept = numpy.arange(len(rows)) if self._is_left else numpy.flatnonzero(numbers != NOTHING)
         rows, numbers = rows.selected(kept), numbers[kept]
         there = numbers != NOTHING
-        versions = self._versions.rows(numbers[there]) if there.any() else empty_batch(self._of_inputs[1].columns)
+        versions = self._versions.rows(numbers[there]) if there.any() else self._of_inputs[1].columns.no_rows()
         theirs = taken(versions, numpy.where(there, numpy.cumsum(there) - 1, NOTHING))
         batch = pyarrow.RecordBatch.from_arrays([*rows.batch.columns, *theirs], schema=self._given.schema)
         return Columns(batch, None, rows.kinds)

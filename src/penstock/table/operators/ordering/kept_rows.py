@@ -54,9 +54,7 @@ class KeptRows(StateArray):
     def rows(self, slots: Integers, names: Sequence[str] | None = None) -> pyarrow.RecordBatch:
         """Return the rows of these slots, which have one. `names`: these columns only."""
         if not len(slots):
-            return (self._columns.only(names) if names else self._columns).exact_batch(
-                [[] for _ in (names or self._columns.names)]
-            )
+            return (self._columns.only(names) if names else self._columns).no_rows()
         return self._blocks.take(self._numbers[slots], names)
 
     def grow(self, room: int) -> None:

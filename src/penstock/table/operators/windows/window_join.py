@@ -150,8 +150,4 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
 
 def _batch(rows: pyarrow.RecordBatch | None, columns: TableColumns) -> pyarrow.RecordBatch:
     """Return the rows of a window, perhaps none."""
-    if rows is not None:
-        return rows
-    return pyarrow.RecordBatch.from_arrays(
-        [pyarrow.array([], kind) for kind in columns.schema.types], schema=columns.schema
-    )
+    return columns.no_rows() if rows is None else rows
