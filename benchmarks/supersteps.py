@@ -36,8 +36,8 @@ Array = Any
 def rmat(scale: int, edges: int, seed: int = 1) -> tuple[Array, Array]:
     """Return sources and targets of an R-MAT graph with 2**scale vertices, without doubles and loops (int32).
 
-    The vertices are numbered anew at random, as the Graph500 benchmark does: as drawn, the even ones have three quarters
-    of the edges. Takes 20 bytes an edge at its peak: 50 million edges take 1 GB.
+    The vertices are numbered at random, as in the Graph500 benchmark: as drawn, even ones have three quarters of the
+    edges. Takes 20 bytes an edge at its peak: 50 million edges take 1 GB.
     """
     random = np.random.default_rng(seed)
     labels = random.permutation(1 << scale)

@@ -38,6 +38,8 @@ def cast(column: Column, source: LogicalType, target: LogicalType, zone: str = "
 
     Raises InvalidCallError if there is no such cast, FunctionError if a value cannot be converted.
     """
+    if source == target:
+        return column
     check_cast(source, target)
     return _cast(column, source, target, zone)
 
