@@ -77,31 +77,54 @@ from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.snapshot.storage import SnapshotStorage
 
 
+_POLLS_PER_TIMEOUT = 5
+"""Records that wait for a buffer's timeout wait for a fifth of it in the source: fewer polls give larger chunks."""
+
+
 class Polling:
-    """Polls the source at the head of a chain, for as many records at a time as a call should process."""
+    """Polls the source at the head of a chain, for as many records at a time as a call should process.
 
-    __slots__ = ("_chain", "_clock", "_pacing", "source")
+    A reader that was empty is polled again after `pause_ms` at the earliest.
+    """
 
-    def __init__(self, source: SourceOperator, chain: Chain, clock: Callable[[], int], first_records: int) -> None:
+    __slots__ = ("_chain", "_clock", "_pacing", "_pause_ms", "_polled_ms", "source")
+
+    def __init__(
+        self, source: SourceOperator, chain: Chain, clock: Callable[[], int], *, first_records: int, pause_ms: int
+    ) -> None:
         self.source = source
         self._chain = chain
         self._clock = clock
         self._pacing = pacing_of(source.gives, first_records, chain.sections)
+        self._pause_ms = pause_ms
+        self._polled_ms: int | None = None
+        """When the polls began that ended with an empty reader; None: there may be more records."""
+
+    @property
+    def at_ms(self) -> int | None:
+        """When to poll next; None: not before the reader says so."""
+        at_ms = None if self.source.ended else self.source.poll_at_ms
+        return at_ms if at_ms is None or self._polled_ms is None else max(at_ms, self._polled_ms + self._pause_ms)
 
     def is_due(self, now_ms: int) -> bool:
         """Return whether the reader may have records now."""
-        source = self.source
-        return not source.ended and source.poll_at_ms is not None and source.poll_at_ms <= now_ms
+        if self._polled_ms is not None and now_ms < self._polled_ms:
+            # The clock was set back.
+            self._polled_ms = None
+        at_ms = self.at_ms
+        return at_ms is not None and at_ms <= now_ms
 
-    def poll(self, may_continue: Callable[[], bool]) -> None:
+    def poll(self, may_continue: Callable[[], bool], now_ms: int) -> None:
         """Poll until the reader is empty for now, the chain pauses, or `may_continue` (of the budget) returns False."""
         source, pacing, clock = self.source, self._pacing, self._clock
-        more = True
+        more, self._polled_ms = True, None
         while more:
             started_ns = clock()
             more = source.poll(pacing.records_max)
             more = self._chain.deliver() and more
             pacing.adapt(source.polled_records, clock() - started_ns)
+            if not source.polled_records:
+                self._polled_ms = now_ms
             more = more and may_continue()
 
 
@@ -300,10 +323,13 @@ class Task:
         self.counters.operators = self.chain.counters
         head = self.chain.head
         first = environment.first_records
+        timeout_ms = -1 if level.mode.blocking_exchanges else vertex.buffer_timeout_ms
         self._polling = None
         if isinstance(head, SourceOperator):
             clock = pacing_clock(head.gives, self._clock, environment.core_wait_ns)
-            self._polling = Polling(head, self.chain, clock, first)
+            # Less the resolution of the clock: the usual timeout leaves no pause.
+            pause_ms = max(0, timeout_ms // _POLLS_PER_TIMEOUT - 1) if self.edges else 0
+            self._polling = Polling(head, self.chain, clock, first_records=first, pause_ms=pause_ms)
         interval_ms = level.latency_interval_ms
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, interval_ms, now_ms=self._now_ms)
         self.inputs = self._task_inputs(environment)
@@ -329,7 +355,6 @@ class Task:
         self._probe = LoopProbe(self.inputs, self.edges, self.chain.operators)
         self._awaits_peers = any(edge.info.feedback for edge in self.edges)
         """Whether the task must not start yet: it does not know the slots that it feeds records back to."""
-        timeout_ms = -1 if level.mode.blocking_exchanges else vertex.buffer_timeout_ms
         self._flush_timer = FlushTimer(self.edges, timeout_ms, self._now_ms, environment.core_wait_ns)
         self._handlers = self._handled_events()
 
@@ -525,7 +550,7 @@ class Task:
         if self._is_live:
             times.append(self.chain.wake_at_ms())
             if self._polling is not None and not self.chain.paused:
-                times.append(self._polling.source.poll_at_ms)
+                times.append(self._polling.at_ms)
             if self._feedback is not None:
                 times.append(self._feedback.wake_at_ms())
         return earliest(*times)
@@ -670,8 +695,9 @@ class Task:
         if not self._is_live or polling.source.ended:
             return
         self._latency.begin()
-        if polling.is_due(self._now_ms()):
-            polling.poll(self._budget.may_continue)
+        now_ms = self._now_ms()
+        if polling.is_due(now_ms):
+            polling.poll(self._budget.may_continue, now_ms)
             if self._source.ended:
                 self._work.append(self._end_source)
                 self._do_work()
