@@ -222,8 +222,8 @@ class Configured(InProcess):
         return super().execute(submission)
 
 
-def test_buffers_wait_longer_in_a_job_with_mini_batch() -> None:
-    """A join would get few rows at a time, and take twice the CPU time, though rows may wait."""
+def test_buffers_of_statements_wait_longer_and_with_mini_batch_as_long_as_rows_may() -> None:
+    """A join would get few rows at a time, and take twice the CPU time."""
     executor = Configured()
     env = StreamExecutionEnvironment(executor=executor)
     tables = StreamTableEnvironment.create(env)
@@ -234,10 +234,10 @@ def test_buffers_wait_longer_in_a_job_with_mini_batch() -> None:
         tables.execute_sql("SELECT k, COUNT(*) FROM (VALUES (1), (2)) AS t (k) GROUP BY k").collect().close()
         return executor.timeouts[-1]
 
-    usual = timeout_with()
+    assert timeout_with() == 20
     assert timeout_with(enabled="true", allow_latency="2 s", size="100") == 100
-    assert timeout_with(allow_latency="20 ms") == 20
-    assert timeout_with(allow_latency="1 ms") == usual
-    assert timeout_with(enabled="false", allow_latency="2 s") == usual
+    assert timeout_with(allow_latency="30 ms") == 30
+    assert timeout_with(allow_latency="1 ms") == 5
+    assert timeout_with(enabled="false", allow_latency="2 s") == 20
     env.set_buffer_timeout(7)
     assert timeout_with(enabled="true") == 7
