@@ -54,6 +54,8 @@ class RowBlocks:
         if len(parts) == 1:
             return parts[0]
         found = pyarrow.concat_batches(parts)
+        if (numpy.diff(order) > 0).all():
+            return found
         places = numpy.empty_like(order)
         places[order] = numpy.arange(len(order))
         return found.take(pyarrow.array(places))

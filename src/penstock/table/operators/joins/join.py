@@ -238,8 +238,9 @@ class JoinOperator(JoinedSides):
         mine = taken(chunk.batch, own)
         is_there = other != _NONE
         partners = self._sides[1 - index].rows(other[is_there])
-        positions = numpy.cumsum(is_there) - 1
-        theirs = taken(partners, numpy.where(is_there, positions, _NONE))
+        theirs = partners.columns
+        if not is_there.all():
+            theirs = taken(partners, numpy.where(is_there, numpy.cumsum(is_there) - 1, _NONE))
         if self._is_half:
             columns = mine if index == 0 else theirs
         else:
