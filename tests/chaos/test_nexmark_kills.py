@@ -208,7 +208,7 @@ def test_queries_whose_processes_are_killed(name: str, master: str, tmp_path: Pa
     settings = {}
     if master == "cluster":
         kinds = [WORKER, EXECUTOR, WORKER, EXECUTOR, DRIVER, EXECUTOR]
-        settings = {"spark.master": "local-cluster[2,4,1024]"}
+        settings = {"spark.master": "local-cluster[2,5,1024]"}
     killed = check_kills(name, tmp_path, kinds, events=12_000, rate=150, settings=settings, patience_s=SOAK_PATIENCE_S)
     assert len(killed) > len(kinds) // 2, killed
 
