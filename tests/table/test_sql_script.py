@@ -171,3 +171,19 @@ def test_what_is_reset_has_no_effect_on_later_plans(tables: StreamTableEnvironme
     tables.execute_sql("RESET 'table.exec.mini-batch.enabled'")
     assert "LocalGroupAggregate" not in tables.explain_sql(query)
     tables.execute_sql("RESET")
+
+
+def test_what_is_reset_has_no_effect_on_later_jobs(tables: StreamTableEnvironment) -> None:
+    """The first job would leave its options to all later ones: a savepoint to start from, or a number of subtasks."""
+    env = environment(1)
+    env.configure({"pipeline.name": "of the program"})
+    tables = StreamTableEnvironment.create(env)
+    query = "SELECT a, COUNT(*) AS n FROM (VALUES (1)) AS v(a) GROUP BY a"
+    before = env.configuration_of_job().to_dict()
+    for key, value in {"parallelism.default": "2", "pipeline.name": "q", "execution.attached": "true"}.items():
+        tables.execute_sql(f"SET '{key}' = '{value}'")
+    assert len(list(tables.execute_sql(query).collect())) == 1
+    assert "with 2 subtasks" in tables.explain_sql(query)
+    tables.execute_sql("RESET")
+    assert "with 2 subtasks" not in tables.explain_sql(query)
+    assert env.configuration_of_job().to_dict() == before | {"execution.runtime-mode": "STREAMING"}

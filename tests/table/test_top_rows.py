@@ -87,6 +87,16 @@ def test_each_row_gives_the_changes_of_the_first_rows(order: str, last: int, num
     assert found == expected
 
 
+@pytest.mark.parametrize("limit", ["LIMIT 1", "LIMIT 3", "LIMIT 1 OFFSET 2"])
+def test_a_limit_without_an_order_gives_the_first_rows_and_no_others(limit: str) -> None:
+    """Each row behind the first one would replace it: LIMIT 1 would give all rows."""
+    tables = Tables(parallelism=1, circumstances=SMALL)
+    tables.create("t", "n INT", inserts([(number,) for number in range(9)]))
+    first, last = {"LIMIT 1": (0, 1), "LIMIT 3": (0, 3)}.get(limit, (2, 3))
+    changes = tables.insert("o", "n INT", f"SELECT n FROM t {limit}")
+    assert changes == inserts([(number,) for number in range(first, last)])
+
+
 @pytest.mark.parametrize("first", [2, 3])
 def test_ranks_that_do_not_begin_with_the_first(first: int) -> None:
     """Rows between two ranks are those that sorting gives, and no other ever was announced at the end."""

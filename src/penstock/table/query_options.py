@@ -6,11 +6,13 @@ Source: Flink docs, "Configuration" of the Table API.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from penstock.common.config_options import ConfigOption, option
 from penstock.common.config_values import BooleanType, DurationType, IntegerType, TextType, ValueType
+from penstock.common.configuration.option_checks import closest
 from penstock.table.planner.errors import SqlError
 
 T = TypeVar("T")
@@ -48,6 +50,23 @@ DML_SYNC = option("table.dml-sync", BooleanType(), False)
 FORCE_RECOMPILE = option("table.plan.force-recompile", BooleanType(), False)
 RESULT_MODE = option("sql-client.execution.result-mode", OneOf("TABLE", "CHANGELOG", "TABLEAU"), "TABLE")
 RUNTIME_MODE = option("execution.runtime-mode", OneOf("STREAMING", "BATCH", "AUTOMATIC"), "STREAMING")
+
+_KNOWN = [
+    *(one.key for one in list(globals().values()) if isinstance(one, ConfigOption)),
+    "table.exec.state.ttl",
+    "table.exec.source.idle-timeout",
+    "table.exec.sink.upsert-materialize",
+]
+_SET = re.compile(r"\s*SET\s+'?([\w.-]+)'?\s*=", re.IGNORECASE)
+
+
+def check_set(statement: str) -> None:
+    """Raise SqlError if a statement sets an option of tables that is misspelled: it would have no effect."""
+    found = _SET.match(statement)
+    if found is None or not found[1].startswith("table.") or found[1] in _KNOWN:
+        return
+    if near := closest(found[1], _KNOWN):
+        raise SqlError(f"there is no option {found[1]!r}. Did you mean {' or '.join(map(repr, near))}?")
 
 
 def value_of(options: Mapping[str, Any], wanted: ConfigOption[T]) -> T:

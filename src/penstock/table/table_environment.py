@@ -16,7 +16,7 @@ from penstock.table.composing.catalog_methods import CatalogMethods
 from penstock.table.composing.table_makers import TableMakers
 from penstock.table.environment_settings import EnvironmentSettings
 from penstock.table.logical_types import STRING, LogicalType
-from penstock.table.query_options import ZONE
+from penstock.table.query_options import ZONE, check_set
 from penstock.table.table_config import TableConfig
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         from penstock.table.table_result import ResultKind, TableResult
 
         _check_text(stmt)
+        check_set(stmt)
         planner = self._synchronized()
         if (of_function := function_statement(stmt)) is not None and self.functions.execute(of_function):
             return TableResult.of_rows(["result"], [STRING], [("OK",)], ResultKind.SUCCESS)

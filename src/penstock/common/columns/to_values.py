@@ -44,6 +44,13 @@ def values_reader(kind: pyarrow.DataType) -> Callable[[pyarrow.Array], list[Any]
     return _quick_reader(kind) or python_values
 
 
+def microseconds_reader(kind: pyarrow.DataType) -> Callable[[pyarrow.Array], list[Any]]:
+    """Return `values_reader` for rows of SQL: nanoseconds, which Python's times do not have, are cut off."""
+    in_microseconds = _in_microseconds(kind)
+    read = values_reader(in_microseconds)
+    return read if in_microseconds == kind else lambda column: read(column.cast(in_microseconds, safe=False))
+
+
 def _quick_reader(kind: pyarrow.DataType) -> Callable[[pyarrow.Array], list[Any]] | None:
     if arrow.is_integer(kind) or arrow.is_floating(kind) or arrow.is_boolean(kind):
         return _numbers

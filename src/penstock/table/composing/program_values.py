@@ -15,7 +15,18 @@ from penstock.common.types import Row
 from penstock.table.declared_types import logical_type
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.user_values import writer_of
-from penstock.table.logical_types import BIGINT, BOOLEAN, BYTES, DATE, DOUBLE, STRING, LogicalType, array_of, decimal
+from penstock.table.logical_types import (
+    BIGINT,
+    BOOLEAN,
+    BYTES,
+    DATE,
+    DOUBLE,
+    MAX_PRECISION,
+    STRING,
+    LogicalType,
+    array_of,
+    decimal,
+)
 from penstock.table.logical_types import map_of as map_type
 from penstock.table.types import DataType
 
@@ -148,6 +159,8 @@ def _common(kinds: Sequence[LogicalType], name: str) -> LogicalType:
 
 def columns_of_arrow(table: pa.Table, schema: Any) -> tuple[Columns, pa.Table]:
     """Return columns of a table of Arrow. `schema`: a ROW, names, types, or None: those of the table."""
+    if not table.num_columns:
+        raise ValueError("a table needs a column, got one without columns")
     if isinstance(schema, DataType):
         columns = list(zip(schema.logical.names, schema.logical.children, strict=True))
     else:
@@ -177,7 +190,7 @@ def _logical(field: pa.Field) -> LogicalType:
     if pa.types.is_timestamp(kind):
         precision = {"s": 0, "ms": 3, "us": 6, "ns": 9}[kind.unit]
         return LogicalType("TIMESTAMP" if kind.tz is None else "TIMESTAMP_LTZ", precision=precision)
-    if pa.types.is_decimal(kind):
+    if pa.types.is_decimal(kind) and kind.precision <= MAX_PRECISION:
         return decimal(kind.precision, kind.scale)
     if pa.types.is_large_string(kind) or pa.types.is_string_view(kind) or pa.types.is_dictionary(kind):
         return STRING
@@ -189,4 +202,7 @@ def _logical(field: pa.Field) -> LogicalType:
         return map_type(_logical(kind.key_field), _logical(kind.item_field))
     if pa.types.is_unsigned_integer(kind):
         return {8: LogicalType("SMALLINT"), 16: LogicalType("INT"), 32: BIGINT}.get(kind.bit_width, decimal(20, 0))
-    return logical_type(declared_type(kind))
+    try:
+        return logical_type(declared_type(kind))
+    except (TypeError, ValueError):
+        raise TypeError(f"column {field.name!r} ({kind}) has no type of SQL: convert it, or pass a schema") from None

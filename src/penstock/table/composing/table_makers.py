@@ -55,11 +55,13 @@ class TableMakers:
     from_ = from_path
 
     def sql_query(self, query: str) -> Table:
-        """Return the table of a query. Raises SqlError, when it is planned, if it is not valid."""
+        """Return the table of a query. Raises SqlError for another statement; if it is invalid, when it is planned."""
+        from penstock.table.planner.statements import check_query
         from penstock.table.table import Table
 
         if not isinstance(query, str):
             raise TypeError(f"expected a query as text, got {query!r}")
+        check_query(query)
         text = query.strip().rstrip(";")
         return Table(self._tables, Relation(self, lambda: text, call="sql_query"))
 
@@ -89,6 +91,8 @@ class TableMakers:
 
         from penstock.table.composing.program_values import columns_of_arrow
 
+        if not hasattr(pdf, "set_axis"):
+            raise TypeError(f"expected a pandas.DataFrame, got {pdf!r:.200}")
         named = pdf.set_axis([str(name) for name in pdf.columns], axis="columns")
         return self._of_data(*columns_of_arrow(pyarrow.Table.from_pandas(named, preserve_index=False), schema))
 

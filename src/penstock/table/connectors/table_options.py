@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from penstock.common.config_options import ConfigOption
 from penstock.common.config_values import EnumType
 from penstock.common.configuration import Configuration
+from penstock.common.configuration.option_checks import closest
 from penstock.common.errors import ConfigurationError
 from penstock.table.planner.errors import SqlError
 
@@ -66,7 +67,9 @@ class TableOptions:
         if unknown:
             lacking = " and no ".join(map(repr, unknown))
             all_keys = ", ".join([*keys, *(f"{prefix}*" for prefix in prefixes)])
-            raise self.error(f"the connector {connector!r} has no option {lacking}. It has {all_keys}")
+            near = [name for key in unknown for name in closest(key, keys)]
+            meant = f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
+            raise self.error(f"the connector {connector!r} has no option {lacking}{meant or '.'} It has {all_keys}")
         configuration = Configuration.from_dict(dict(given))
         self._values: dict[str, Any] = {}
         for one in known:

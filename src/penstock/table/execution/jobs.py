@@ -55,15 +55,15 @@ def start(
     `functions`: those of the program. Raises UnsupportedPlanError before anything runs, and what
     `StreamExecutionEnvironment.execute` raises.
     """
-    options = _configured(environment, config, settings)
+    options = _checked(environment, config, settings)
     job_name = options.get("pipeline.name") or _name(plan)
-    plan = _restored(environment, plan, job_name)
     results = CollectedResults()
-    # The plan of a checkpoint may have another name for the table of the query's rows.
-    collectors = {} if result_table is None else {plan.sinks[0].dynamic_table_sink.table.identifier: results}
-    translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
-    translation.collectors = collectors
-    with environment.separate_job(), _larger_buffers(environment.configuration_of_job(), options):
+    with environment.separate_job(), _options_of_job(environment, options):
+        plan = _restored(environment, plan, job_name)
+        translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
+        if result_table is not None:
+            # The plan of a checkpoint may have another name for the table of the query's rows.
+            translation.collectors = {plan.sinks[0].dynamic_table_sink.table.identifier: results}
         translation.run()
         packed = packed_plan(plan)
         environment.keep_plan(packed, partial(check_origin, packed))
@@ -103,7 +103,8 @@ def attach(
 
     Return the rows of a query, on columns; None for insertions. Raises UnsupportedPlanError.
     """
-    options = _configured(environment, config, settings)
+    options = _checked(environment, config, settings)
+    environment.configure(_of_jobs(options))
     translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
     translation.returned = result_table
     # Operators of several plans are in one job.
@@ -112,20 +113,31 @@ def attach(
     return translation.result
 
 
-def _configured(
+def _checked(
     environment: StreamExecutionEnvironment, config: TableConfig, settings: EnvironmentSettings
 ) -> dict[str, str]:
     options = config.to_dict()
     _check_mode(settings, options)
     environment.set_runtime_mode(RuntimeExecutionMode.STREAMING)
-    job_options = {key: value for key, value in options.items() if _is_of_job(key)}
-    if job_options:
-        environment.configure(job_options)
     return options
 
 
 @contextmanager
-def _larger_buffers(configuration: Configuration, options: Mapping[str, str]) -> Iterator[None]:
+def _options_of_job(environment: StreamExecutionEnvironment, options: Mapping[str, str]) -> Iterator[None]:
+    """Give the options to one job: what is reset behind it has no effect on the next one."""
+    configuration = environment.configuration_of_job()
+    before = Configuration(configuration)
+    try:
+        environment.configure(_of_jobs(options))
+        _enlarge_buffers(configuration, options)
+        yield
+    finally:
+        for key in configuration.to_dict():
+            configuration.remove_config(key)
+        configuration.add_all(before)
+
+
+def _enlarge_buffers(configuration: Configuration, options: Mapping[str, str]) -> None:
     """Let buffers of the job wait longer than those of a DataStream, unless a timeout is configured.
 
     A chunk costs the operators of SQL as much as hundreds of rows, and by the usual timeout a join gets few rows at a
@@ -133,14 +145,8 @@ def _larger_buffers(configuration: Configuration, options: Mapping[str, str]) ->
     """
     timeout_ms = _mini_batch_timeout_ms(options) if value_of(options, MINI_BATCH) else _TIMEOUT_MS
     waits = timeout_ms > options_of_jobs.BUFFER_TIMEOUT.default
-    waits = waits and not configuration.contains(options_of_jobs.BUFFER_TIMEOUT)
-    if waits:
+    if waits and not configuration.contains(options_of_jobs.BUFFER_TIMEOUT):
         configuration.set(options_of_jobs.BUFFER_TIMEOUT, timeout_ms)
-    try:
-        yield
-    finally:
-        if waits:
-            configuration.remove_config(options_of_jobs.BUFFER_TIMEOUT.key)
 
 
 def _mini_batch_timeout_ms(options: Mapping[str, str]) -> int:
@@ -205,8 +211,9 @@ class _Affected(list[Row]):
         """Do nothing: the job continues."""
 
 
-def _is_of_job(key: str) -> bool:
-    return not key.startswith(("table.", "sql-client.", "python.", "execution.runtime-mode"))
+def _of_jobs(options: Mapping[str, str]) -> dict[str, str]:
+    others = ("table.", "sql-client.", "python.", "execution.runtime-mode")
+    return {key: value for key, value in options.items() if not key.startswith(others)}
 
 
 def _check_mode(settings: EnvironmentSettings, options: dict[str, str]) -> None:

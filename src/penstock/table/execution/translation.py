@@ -19,6 +19,7 @@ from penstock.engine.runtime.network.partitioners import GlobalPartitioner, Hash
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.execution.distributions import Distributions, distributions_of
 from penstock.table.execution.registry import translators
+from penstock.table.functions.errors import FunctionError
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.matching.scalar_expressions import ScalarExpression
@@ -192,7 +193,8 @@ class Translation:
         known = translators()
         for node in self.plan.nodes.values():
             if type(node) not in known:
-                raise UnsupportedPlanError(f"{_shown(node)} can't be executed yet. Write the query without it")
+                instead = _INSTEAD.get(_kind(node), "Write the query without it")
+                raise UnsupportedPlanError(f"{_shown(node)} can't be executed yet. {instead}")
 
     def _translated(self, node: ExecNode) -> Transformation:
         if node.id not in self._done:
@@ -203,7 +205,7 @@ class Translation:
             self._current = node.description
             try:
                 self._done[node.id] = translators()[type(node)](self, node, inputs)
-            except UnsupportedPlanError as error:
+            except (UnsupportedPlanError, FunctionError) as error:
                 raise UnsupportedPlanError(f"{_shown(node)}: {error}") from None
         return self._done[node.id]
 
@@ -216,6 +218,13 @@ def _parallelism(options: Mapping[str, str]) -> int | None:
 
 def _is_single(stream: Transformation) -> bool:
     return isinstance(stream, PartitionTransformation) and isinstance(stream.partitioner, GlobalPartitioner)
+
+
+_INSTEAD = {
+    "over-aggregate": "Of OVER there is ROW_NUMBER() with a condition on it in the outer query, WHERE n <= 3, or in "
+    "QUALIFY"
+}
+"""Kinds of nodes -> what queries can have instead."""
 
 
 def _kind(node: ExecNode) -> str:

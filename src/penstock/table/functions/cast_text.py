@@ -145,6 +145,8 @@ def temporal_of_text(column: Column, target: LogicalType, zone: str) -> Column:
         value = parse(text)
         if value is None:
             raise FunctionError(f"Cannot parse '{text}' as {target.summary}.")
+        if abs(value) > datetime_text.MAX_UNITS:
+            raise FunctionError(f"{text!r} {datetime_text.BEYOND_NANOSECONDS}.")
         if target.root == "TIME":
             value -= value % 10 ** max(3 - precision, 0)
         return int(value)

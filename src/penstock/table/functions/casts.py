@@ -14,7 +14,7 @@ from penstock.table.functions.cast_numbers import to_boolean, to_number
 from penstock.table.functions.cast_rules import check_cast
 from penstock.table.functions.cast_text import temporal_of_text, to_text
 from penstock.table.functions.columns import Column, all_null, is_constant, per_distinct
-from penstock.table.functions.datetime_text import PER_SECOND
+from penstock.table.functions.datetime_text import PER_SECOND, in_units
 from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.java_text import MILLIS_PER_DAY
 from penstock.table.functions.registry import Arguments, Call, Family
@@ -119,7 +119,7 @@ def rescaled(values: Any, source: LogicalType, target: LogicalType, zone: str) -
 
 
 def _in_units(values: Any, per_second: int, goal: int) -> Any:
-    return values * (goal // per_second) if goal >= per_second else values // (per_second // goal)
+    return in_units(values, goal // per_second) if goal >= per_second else values // (per_second // goal)
 
 
 def _cast_nested(column: Column, source: LogicalType, target: LogicalType, zone: str) -> Column:

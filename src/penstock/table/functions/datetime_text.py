@@ -7,16 +7,28 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Any
 
 import numpy as np
 
+from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.java_text import clock_text
 
 PER_SECOND = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _DIGITS = {"ms": 3, "us": 6, "ns": 9}
+MAX_UNITS = 2**63 - 1
+"""The last time that a column has, in its unit."""
+BEYOND_NANOSECONDS = "does not fit TIMESTAMP(7) to (9): they have the years 1678 to 2261, others 0001 to 9999"
 DAY_S = 86_400
 _EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
 _DAYS_OF_400_YEARS = 146_097
+
+
+def in_units(values: Any, factor: int) -> Any:
+    """Return times (int64) in a unit that is `factor` times smaller. Raises FunctionError if they do not fit."""
+    if np.any(np.abs(values) > MAX_UNITS // factor):
+        raise FunctionError(f"a time {BEYOND_NANOSECONDS}")
+    return values * factor
 
 
 def days_of(year: int, month: int, day: int) -> int | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.table.functions.columns import Column, is_constant, per_distinct
+from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.java_regex import compiled, re2_pattern
 from penstock.table.functions.registry import Call, Family
 from penstock.table.logical_types import BOOLEAN, INT, STRING, array_of
@@ -40,11 +41,14 @@ def regexp(text: str, pattern: str) -> bool:
 
 @FAMILY.values("SIMILAR TO", _PAIR, result=BOOLEAN)
 def similar_to(text: str, pattern: str) -> bool:
-    """Tell whether the whole text matches a pattern of SQL's SIMILAR TO."""
+    """Tell whether the whole text matches a pattern of SQL's SIMILAR TO. Raises FunctionError for an invalid one."""
     translated = re.sub(
         r"[%_.^$\\]", lambda match: {"%": "(?:.|\n)*", "_": "(?:.|\n)"}.get(match[0], "\\" + match[0]), pattern
     )
-    return compiled(translated).fullmatch(text) is not None
+    try:
+        return compiled(translated).fullmatch(text) is not None
+    except re.error as error:
+        raise FunctionError(f"{pattern!r} is not a pattern of SIMILAR TO: {error}") from None
 
 
 _EXTRACT = [_PAIR, f"{_PAIR}, <INTEGER>"]

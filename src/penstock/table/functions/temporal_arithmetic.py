@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.table.functions.arrow_types import arrow_type, unit_of
 from penstock.table.functions.calendar import days_in_month, month_and_day
 from penstock.table.functions.columns import Column, all_null, as_array, is_constant, rows_of
-from penstock.table.functions.datetime_text import PER_SECOND
+from penstock.table.functions.datetime_text import PER_SECOND, in_units
 from penstock.table.functions.errors import InvalidCallError
 from penstock.table.functions.java_text import MILLIS_PER_DAY
 from penstock.table.functions.registry import Arguments, Call, Family
@@ -49,7 +49,7 @@ def plus(time: Column, interval: Column, kind: LogicalType, interval_kind: Logic
     """Add an interval to a time. The day of a month that is too short is its last."""
     rows = rows_of([time, interval])
     if interval_kind.root == "INTERVAL_SECOND" and kind.root in TIMESTAMPS:
-        return (pc.add if sign > 0 else pc.subtract)(time, interval).cast(arrow_type(kind))
+        return (pc.add_checked if sign > 0 else pc.subtract_checked)(time, interval).cast(arrow_type(kind))
     if (is_constant(interval) and not interval.is_valid) or (is_constant(time) and not time.is_valid):
         return all_null([time, interval], arrow_type(kind))
     times, mask = integers(as_array(time, rows or 1))
@@ -89,7 +89,7 @@ def moved_by_months(times: Any, kind: LogicalType, months: Any) -> Any:
     month, day = month_and_day(days)
     goal = month + months
     first = goal.astype("M8[M]").astype("M8[D]").astype(np.int64)
-    return (first + np.minimum(day, days_in_month(goal)) - 1) * per_day + rest
+    return in_units(first + np.minimum(day, days_in_month(goal)) - 1, per_day) + rest
 
 
 _DIFFERENCE = ["<SYMBOL>, <TIMESTAMP | DATE | TIME>, <TIMESTAMP | DATE | TIME>"]

@@ -15,6 +15,8 @@ from penstock.table.functions.datetime_text import DAY_S, PER_SECOND
 
 _SEPARATORS = {4: "-", 7: "-", 10: " ", 13: ":", 16: ":", 19: "."}
 _LONGEST = 29
+_NANOSECOND_YEARS = (1678, 2261)
+"""The years of which all times are int64 in nanoseconds."""
 
 
 def read_timestamps(column: Any, unit: str, precision: int) -> Any | None:
@@ -52,6 +54,8 @@ def _number(digits: Any, start: int, end: int) -> Any:
 def _numbers(digits: Any, length: int, unit: str, precision: int) -> Any | None:
     year, month, day = (_number(digits, *part) for part in ((0, 4), (5, 7), (8, 10)))
     if not ((month >= 1) & (month <= 12) & (day >= 1)).all():
+        return None
+    if unit == "ns" and not ((year >= _NANOSECOND_YEARS[0]) & (year <= _NANOSECOND_YEARS[1])).all():
         return None
     months = (year - 1970) * 12 + month - 1
     if not (day <= calendar.days_in_month(months)).all():

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.common.columns.checks import checked_array, column_check
-from penstock.common.columns.to_values import values_reader
+from penstock.common.columns.to_values import microseconds_reader
 from penstock.common.time import Instant
 from penstock.common.types import Row, row_factory
 from penstock.table.functions.arrow_types import arrow_type
@@ -32,7 +32,7 @@ def reader_of(logical: LogicalType, *, instants: bool = False) -> Callable[[pa.A
 
     `instants`: points in time are Instants, as in streams, not datetimes.
     """
-    read, convert = values_reader(arrow_type(logical)), _from_column(logical, instants)
+    read, convert = microseconds_reader(arrow_type(logical)), _from_column(logical, instants)
     if convert is None:
         return read
     return lambda column: [None if value is None else convert(value) for value in read(column)]

@@ -9,6 +9,7 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.to_values import microseconds_reader
 from penstock.common.types import row_factory
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.columns import Column, as_array
@@ -38,6 +39,9 @@ class TableColumns(RecordColumns):
 
     def has_keys(self, name: str) -> bool:
         return name in self.names
+
+    def _readers(self) -> list[Callable[[pyarrow.Array], list[Any]]]:
+        return list(map(microseconds_reader, self.schema.types))
 
     def _record_factory(self) -> Callable[[Sequence[Any]], Any]:
         return row_factory(self.names)

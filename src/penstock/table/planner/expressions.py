@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.calls import find, result_type
+from penstock.table.functions.cast_rules import check_cast
 from penstock.table.functions.columns import Column, as_array, field_of, is_constant
 from penstock.table.functions.errors import FunctionError, InvalidCallError, UnknownFunctionError
 from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
@@ -154,11 +155,14 @@ class Expressions:
             ) from None
 
         name, kernel = function.name, function.kernel
-        _check_arguments(name, node, types)
+        _check_arguments(name, node, types, result)
 
         def evaluate(batch: _Batch) -> Column:
             columns = [one(batch) for one in operands]
-            return kernel(Call(name=name, columns=columns, types=types, result=result, context=batch.context))
+            try:
+                return kernel(Call(name=name, columns=columns, types=types, result=result, context=batch.context))
+            except (pa.ArrowInvalid, OverflowError) as error:
+                raise FunctionError(f"{name}: {error}") from None
 
         if name in ("CASE", "IF"):
             return _else_by_rows(evaluate, lambda batch: _case_by_rows(batch, operands, result))
@@ -175,8 +179,13 @@ class Expressions:
         return evaluate, logical
 
 
-def _check_arguments(name: str, node: RexCall, types: Sequence[LogicalType]) -> None:
+def _check_arguments(name: str, node: RexCall, types: Sequence[LogicalType], result: LogicalType) -> None:
     """Raise UnsupportedPlanError for arguments that Flink refuses when it makes code: the planner lets them pass."""
+    if name in ("CAST", "TRY_CAST"):
+        try:
+            check_cast(types[0], result)
+        except InvalidCallError as error:
+            raise UnsupportedPlanError(str(error)) from None
     if name not in _CHECKED:
         return
     literals = [

@@ -41,8 +41,11 @@ class PlanStatement(NamedTuple):
         if self.statement is None:
             try:
                 return self.file.read_text(encoding="utf-8")
+            except FileNotFoundError:
+                raise SqlError(f"there is no plan {self.file}: COMPILE PLAN writes one") from None
             except (OSError, UnicodeDecodeError) as error:
-                raise SqlError(f"the plan {self.file} can't be read: {error}") from None
+                why = getattr(error, "strerror", None) or error
+                raise SqlError(f"the plan {self.file} can't be read: {why}") from None
         if force or not self.file.exists():
             return None
         if not self.may_exist:
@@ -66,7 +69,8 @@ def plan_statement(sql: str) -> PlanStatement | None:
     if found is None:
         return None
     compiles, executes = (word in found["verbs"].upper() for word in ("COMPILE", "EXECUTE"))
-    if compiles != (found["statement"] is not None):
+    begins = re.match(r"\w+", found["statement"] or "")
+    if compiles != (begins is not None and begins[0].upper() in ("INSERT", "STATEMENT", "EXECUTE")):
         form = "COMPILE PLAN 'file' FOR INSERT ..." if compiles else "EXECUTE PLAN 'file'"
         raise SqlError(f"expected {form}, got\n{sql}")
     statement = None

@@ -18,7 +18,7 @@ _MISSING = re.compile(r"class penstock\.\S+ cannot be cast to class \S+\.(\w+?)(
 """Matches what the planner says if a table must be able to do more than ours."""
 _CLASS = re.compile(r"\b(?:class )?(?:org|java|javax|scala|penstock)\.(?:\w+\.)*([A-Z]\w*)")
 """Matches names of classes in Java with their packages, which say nothing to users of SQL."""
-_ENCOUNTERED = re.compile(r'Encountered "(\w+)')
+_ENCOUNTERED = re.compile(r'Encountered "([A-Za-z]\w*)')
 _NAME = "<IDENTIFIER>"
 _RULE = "Error while applying rule "
 """The beginning of what the optimizer says in front of its reason."""
@@ -32,12 +32,30 @@ _LATENCY = "MiniBatch Latency must be greater than 0 ms. [null]"
 _QUOTE = 'Encountered "\\""'
 _NO_CONNECTOR = re.compile(r"^Unable to create a \w+ for \w+ table '[^']*'\.\s+Table options are:\s+(?=Table )")
 """Matches a list of options, of which there are none."""
+_NO_PLAN = re.compile(r"\s*This exception indicates that the query uses an unsupported SQL feature\..*", re.DOTALL)
+"""Matches all that the optimizer has tried."""
+_NO_HINT = re.compile(r"Hint: (\w+) should be registered in the HintStrategyTable")
+_ENUM = re.compile(r"Could not parse value for enum (?:class )?[\w.$]+\. ")
 _ENFORCED = re.compile(r"Flink doesn't support ENFORCED mode for PRIMARY KEY constraint\..*")
 _HINTS = {
     "Only constant window descriptors are supported.": "The number of an interval is a text: INTERVAL '10' SECOND.",
     "only single statement supported": "Execute each by itself, or a script by `penstock sql -f`.",
+    "Bang equal '!=' is not allowed": "Write <>.",
+    'Encountered "= ="': "Write =.",
+    'Encountered "\\\'"': "A text that begins here has no end.",
+    "implicit type conversion between": "Write CAST.",
+    "Unsupported time travel expression": "FOR SYSTEM_TIME AS OF names a time attribute of the row: o.ordered.",
+    "cannot be used as a table function": "A function of SQL of that name comes first: choose another name.",
 }
 """The planner's texts, and what to do."""
+_INSTEAD = {
+    "CREATE TABLE AS": "Write CREATE TABLE, then INSERT INTO",
+    "REPLACE TABLE AS": "Write CREATE TABLE, then INSERT INTO",
+    "SHOW JOBS": "In a terminal: penstock list",
+    "STOP JOB": "In a terminal: penstock stop",
+    "DESCRIBE JOB": "In a terminal: penstock list",
+}
+"""Statements that are not executed -> what does the same."""
 _NO_COLUMN = re.compile(r"Column '\w+' not found in any table")
 _NO_TYPE = re.compile(r"Unknown identifier '(\w+)'")
 _WINDOW_OF = re.compile(
@@ -54,7 +72,8 @@ def sql_error(sql: str, causes: Sequence[Mapping[str, Any]]) -> SqlError:
     outer = causes[0]
     if str(outer["class"]).endswith("UnsupportedOperationException") and str(outer["at"]).startswith("penstock."):
         operation = _OPERATION.sub(" ", str(outer["message"]).removesuffix("Operation")).upper()
-        return SqlError(f"this statement is not supported: {operation}\n{_first_line(sql)}")
+        instead = f". {_INSTEAD[operation]}" if operation in _INSTEAD else ""
+        return SqlError(f"this statement is not supported: {operation}{instead}\n{_first_line(sql)}")
     if missing := next(filter(None, (_MISSING.search(str(cause["message"])) for cause in causes)), None):
         return SqlError(
             f"this statement is not supported: {_OPERATION.sub(' ', missing[1]).upper()}\n{_first_line(sql)}"
@@ -69,7 +88,7 @@ def sql_error(sql: str, causes: Sequence[Mapping[str, Any]]) -> SqlError:
         line, column = map(int, at.groups())
         end_column = column
         message = message.replace(at[0], "", 1).replace(" .", ".")
-    message = _with_expected(_CLASS.sub(r"\1", _in_words(message, sql)))
+    message = _with_hint(_with_expected(_CLASS.sub(r"\1", _in_words(message, sql))))
     place = shown_place(sql, line, column, end_column) or (_first_line(sql),)
     where = f" (line {line}, column {column})" if line else ""
     return SqlError("\n".join([message + where, *place]), line=line, column=column)
@@ -98,8 +117,10 @@ def _in_words(message: str, sql: str) -> str:
         message = message.replace(_QUOTE, f"{_QUOTE}: names are between backquotes, texts between ' and '")
     message = _ENFORCED.sub("write PRIMARY KEY (...) NOT ENFORCED: nothing checks that a key comes once", message)
     message = _NO_CONNECTOR.sub("", message)
-    if hint := next((hint for said, hint in _HINTS.items() if said in message), None):
-        message = f"{message.rstrip('.')}. {hint}"
+    message = _NO_PLAN.sub("", message).replace("Cannot generate a valid execution plan", "no operator executes this")
+    message = _NO_HINT.sub(r"there is no hint \1: OPTIONS, STATE_TTL, LOOKUP, BROADCAST", message)
+    message = _ENUM.sub("", message).replace(", or ExecutionConfig.PARALLELISM_DEFAULT (use system default)", "")
+    message = message.replace(f"{_VALIDATION} {_VALIDATION}", _VALIDATION)
     if (found := _NO_TYPE.search(message)) and sql.lstrip()[:6].upper() == "CREATE":
         message = message.replace(
             found[0], f"there is no type {found[1]}: texts are STRING, numbers INT, BIGINT or DOUBLE"
@@ -120,6 +141,11 @@ def _in_words(message: str, sql: str) -> str:
     if called is not None:
         return _NO_FUNCTION.sub(f"there is no table function {called}: {', '.join(_TABLE_FUNCTIONS)}", message)
     return message
+
+
+def _with_hint(message: str) -> str:
+    hint = next((hint for said, hint in _HINTS.items() if said in message), None)
+    return message if hint is None else f"{message.rstrip('.')}. {hint}"
 
 
 def _has_place(text: str) -> bool:

@@ -28,6 +28,7 @@ _REFUSED = {
 """Statements that are never executed, and why."""
 _OF_JOBS = ("SELECT", "WITH", "VALUES", "INSERT", "EXECUTE", "BEGIN")
 """First words of statements that start a job."""
+_OF_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE")
 _MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
 
 
@@ -106,6 +107,15 @@ def begins_job(sql: str) -> bool:
     """Return whether a statement, if it is valid, starts a job: a query, an insertion, or a plan that is executed."""
     words = [token.text.upper() for token in tokens(sql) if token.kind == "word"][:3]
     return words == ["COMPILE", "AND", "EXECUTE"] or any(word in _OF_JOBS for word in words[:1])
+
+
+def check_query(sql: str) -> None:
+    """Raise SqlError if a text that must be a query begins as another statement."""
+    first = next((token for token in tokens(sql) if token.kind != "comment" and token.text.strip()), None)
+    if first is not None and first.kind == "word" and first.text.upper() not in _OF_QUERIES:
+        raise SqlError(
+            f"a query begins with SELECT, WITH or VALUES, got {first.text}: execute_sql has other statements"
+        )
 
 
 def check_statement(sql: str) -> None:

@@ -16,6 +16,7 @@ from penstock.common.columns.to_values import python_values
 from penstock.common.values.exact_floats import exact
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.functions.errors import FunctionError
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.keyed.plain_objects import PlainObjects
 from penstock.table.operators.keyed.row_identity import place_of
@@ -154,7 +155,7 @@ class SingleValue(ObjectAggregate):
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         if sign > 0 and state:
-            raise ValueError("SingleValueAggFunction received more than one element.")
+            raise FunctionError("a subquery in place of a value gives more than one row: aggregate, or add LIMIT 1")
         return [values[0]] if sign > 0 else []
 
     def value(self, state: Any) -> Any:

@@ -30,7 +30,7 @@ _LAST = numpy.iinfo(numpy.int64).max
 
 
 class TopRow(NamedTuple):
-    """Which row is kept. No `order_by`: the order of arrival counts.
+    """Which row is kept. No `order_by`: all rows are equal in the order, so the first or the last one that comes.
 
     `ties_replace`: whether a row takes the place of one that is equal in this order. `skips_equal`: whether a row that
     equals the one before in all columns changes nothing. `with_number`: whether rows get their rank, which is 1.
@@ -95,7 +95,7 @@ class TopRowOperator(KeyedTableOperator):
 
     def _enters(self, chunk: Columns, found: Slots, runs: Runs) -> Mask | None:
         """Return which rows take the place of that of their key; None: all."""
-        if not self._top.order_by:
+        if not self._top.order_by and self._top.ties_replace:
             return None
         have_values = found.have_values[runs.order[runs.starts]]
         ranks, stored = self._ranks(chunk, runs.slots[have_values])
@@ -117,6 +117,8 @@ class TopRowOperator(KeyedTableOperator):
     def _ranks(self, chunk: Columns, slots: Integers) -> tuple[Integers, Integers]:
         """Return numbers in the order of rows, and those of the rows that are kept in these slots."""
         names = self._order_names
+        if not names:
+            return numpy.zeros(len(chunk), numpy.int64), numpy.zeros(len(slots), numpy.int64)
         columns = [chunk.batch.column(name) for name in names]
         if len(slots):
             kept = self._rows.rows(slots, list(dict.fromkeys(names)))

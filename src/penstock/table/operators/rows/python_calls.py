@@ -5,6 +5,7 @@ A general function is called in a loop over the Python values of its columns, on
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
 from typing import Any, NoReturn
@@ -17,11 +18,13 @@ from penstock.engine.runtime.task.context import OperatorContext, StreamingRunti
 from penstock.engine.runtime.task.metrics import OperatorMetricGroup
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.functions.columns import Column, as_array, is_constant
+from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.registry import Context
 from penstock.table.functions.user_values import reader_of, writer_of
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.rows.table_functions import Given
 from penstock.table.operators.table_columns import TableColumns
+from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.user_functions import FunctionContext, UserDefinedFunction
 
 _BATCH_ROWS = 10_000
@@ -59,7 +62,11 @@ class PythonCall:
             self._guarded("close", self.function.close)
 
     def bound(self, types: Sequence[LogicalType], result: LogicalType, sql: str) -> BoundCall:
-        """Return the call with arguments of these types. `sql`: the part of the query that has the call."""
+        """Return the call with arguments of these types. `sql`: the part of the query that has the call.
+
+        Raises UnsupportedPlanError if the function does not take so many arguments.
+        """
+        self._check_arguments(len(types))
         return BoundCall(self, types, result, sql)
 
     @property
@@ -75,6 +82,18 @@ class PythonCall:
             make = row_factory(self._row_names)
             return lambda *values: call(make(values))
         return _of_frames(call, self._row_names, self.kind)
+
+    def _check_arguments(self, count: int) -> None:
+        try:
+            signature = inspect.signature(self.callable)
+        except (TypeError, ValueError):
+            # Of a function in C, such as NumPy's, it is not known.
+            return
+        try:
+            signature.bind(*range(count))
+        except TypeError as error:
+            called = f"called with {count} argument{'s' * (count != 1)}"
+            raise UnsupportedPlanError(f"the function {self.name}{signature} is {called}: {error}") from None
 
     def _guarded(self, method: str, call: Callable[[], Any]) -> None:
         try:
@@ -117,7 +136,7 @@ class BoundCall:
             for values in zip(*arguments, strict=True) if arguments else repeat((), context.rows):
                 given = self._function(*values)
                 before = len(found)
-                found += [_as_row(one, is_single) for one in _rows_of(given)]
+                found += [_as_row(one, is_single) for one in _rows_of(self._call.name, given)]
                 counts.append(len(found) - before)
         except RAISED as error:
             self._fail(error, columns, len(counts))
@@ -166,13 +185,22 @@ class BoundCall:
         try:
             arguments = [_series(one) for one in arrays] if self._call.kind == "pandas" else arrays
             found = self._function(*arguments)
-            array = self._array(found, rows, zone)
+            array = self._converted(found, rows, zone)
         except RAISED as error:
             self._fail(error, columns, 0, more)
         if len(array) != rows:
             text = f"{self._call.name} returned {len(array)} values for a batch of {rows} rows: return one for each"
             self._fail(TypeError(text), columns, 0, more)
         return array
+
+    def _converted(self, found: Any, rows: int, zone: str) -> pa.Array:
+        try:
+            return self._array(found, rows, zone)
+        except FunctionError:
+            raise
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            kind = f"a column of {getattr(found, 'dtype', None) or getattr(found, 'type', type(found).__name__)}"
+            raise FunctionError(f"{self._call.name} returned {kind} for {self._type}: {error}") from None
 
     def _array(self, found: Any, rows: int, zone: str) -> pa.Array:
         """Return what a function of batches has returned as a column."""
@@ -189,7 +217,7 @@ class BoundCall:
         if self._call.kind == "pandas" and hasattr(found, "dtype") and getattr(found, "ndim", 0) == 1:
             return pa.array(found).cast(self._result)
         what = "a pandas.Series" if self._call.kind == "pandas" else "an array of pyarrow"
-        raise TypeError(f"{self._call.name} must return {what}, got {type(found).__name__}")
+        raise FunctionError(f"{self._call.name} must return {what}, got {type(found).__name__}")
 
     def _fail(self, error: BaseException, columns: Sequence[Column], place: int, more: str = "") -> NoReturn:
         shown = _Shown(self._call.name, [_shown(column, place) for column in columns], more)
@@ -266,13 +294,17 @@ def _refusal(write: Callable[[Sequence[Any]], Any], value: Any) -> BaseException
     return None
 
 
-def _rows_of(given: Any) -> Any:
-    """Return the rows that a table function has given: none, one, or an iterable of them."""
+def _rows_of(name: str, given: Any) -> Any:
+    """Return the rows that a table function has given: none, one, or an iterable of them. Raises FunctionError."""
     from penstock.common.types import Row
 
     if given is None:
         return ()
-    return [given] if isinstance(given, (tuple, Row, str, bytes, dict)) else given
+    if isinstance(given, (tuple, Row, str, bytes, dict)):
+        return [given]
+    if not isinstance(given, Iterable):
+        raise FunctionError(f"{name} returned {given!r:.200}: a table function yields rows, or returns a list of them")
+    return given
 
 
 def _as_row(one: Any, is_single: bool) -> Any:
