@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -9,10 +10,13 @@ import numpy
 import pyarrow
 import pytest
 from tests.first_cases import first_of
+from tests.unit.engine.runtime.conftest import Rig
 
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.keyed.waiting_rows import WaitingRows
+from penstock.table.operators.ordering.sorting import SortColumn
+from penstock.table.operators.ordering.temporal_sort import LAST_TABLE, ROWS_TABLE, TemporalSortOperator
 from penstock.table.operators.table_columns import TableColumns
 
 COLUMNS = TableColumns(
@@ -99,3 +103,40 @@ def test_a_watermark_does_not_look_at_rows_that_wait(monkeypatch: pytest.MonkeyP
         assert [row[3] for row in rows_of(waiting.take(time))] == [time]
     assert copied, "nothing was counted"
     assert sum(copied) < count
+
+
+class RestoredSort(TemporalSortOperator):
+    """`entries`: what its tables begin with, by their names."""
+
+    entries: Mapping[str, dict[Any, Any]] = {}
+
+    def open(self) -> None:
+        for name, entries in self.entries.items():
+            table = self.backend.layered(name)
+            for key, value in entries.items():
+                table.put(key, value)
+        super().open()
+
+
+def test_a_row_behind_the_last_one_is_late_after_a_restart_as_well() -> None:
+    """It would leave behind rows with later times, in an order that nobody asked for."""
+
+    class Sorted(Rig):
+        def emit(self, chunk: Any) -> bool:
+            self.log += chunk.batch.column(1).to_pylist()
+            return True
+
+    def started(entries: Mapping[str, dict[Any, Any]]) -> Sorted:
+        order = [SortColumn(2, ascending=True, nulls_last=False)]
+        sort = RestoredSort("Sort", (), order, rowtime="ts", columns=COLUMNS, late_behind_rows=True)
+        sort.entries = entries
+        return Sorted(sort)
+
+    rig = started({})
+    rig.do(lambda: rig.operator.process(chunk_of([(0, 20, "a", 1), (0, 10, "a", 2), (0, 30, "a", 3)])))
+    assert rig.until(25)[:2] == [2, 1]
+    rig.operator.prepare_snapshot(1, False)
+    again = started({name: dict(rig.operator.backend.layered(name).items()) for name in (ROWS_TABLE, LAST_TABLE)})
+    again.do(lambda: again.operator.process(chunk_of([(0, 15, "a", 4), (0, 20, "a", 5), (0, 21, "a", 6)])))
+    assert again.until(40)[:2] == [6, 3]
+    assert again.counters.late_records_dropped == 2
