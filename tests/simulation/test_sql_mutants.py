@@ -18,6 +18,7 @@ from tests.simulation.test_sql_operators import (
 )
 
 from penstock.common.values.exact_floats import FloatKey
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
@@ -165,6 +166,16 @@ def waiting_rows_lost(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(WaitingRows, "write_back", lambda self: None)
 
 
+def rows_wait_for_another_time(patch: pytest.MonkeyPatch) -> None:
+    """Rows that a watermark finds too early are put in order by a later time."""
+
+    def later(self: Any, rows: Columns) -> None:
+        assert rows.timestamps is not None
+        self._put_in_order(Columns(rows.batch, rows.timestamps + 20_000, rows.kinds))
+
+    patch.setattr(WaitingRows, "_keep", later)
+
+
 def versions_lost(patch: pytest.MonkeyPatch) -> None:
     """Versions are not restored."""
     patch.setattr(VersionRows, "load", lambda self: None)
@@ -236,6 +247,7 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     floats_of_other_objects: ("groups of floats", HEAP),
     accumulators_shared: ("windows in one phase", HEAP),
     waiting_rows_lost: ("by time", HEAP),
+    rows_wait_for_another_time: ("versions", HEAP),
     versions_lost: ("versions", HEAP),
     latest_version_forgotten: ("versions", HEAP),
     rows_stay_alone: ("intervals with rows alone", HEAP),

@@ -124,6 +124,29 @@ def test_a_row_that_has_expired_before_times_were_written_gets_one() -> None:
     assert list(later.take_changes()) == [((1, 0), (0, (1, "x"), 99))]
 
 
+@pytest.mark.parametrize("in_store", [False, True])
+def test_a_time_to_live_that_begins_or_ends_between_two_runs(in_store: bool) -> None:
+    """Old entries have no time, and new ones have: a restart would fail, or old rows begin their life with each one."""
+    behind, snapshots = LayeredTable(namespaced=True), list[Stored]()
+    for run, has_times in enumerate([False, True, True, False, False]):
+        now_ms, rows = 100 * run, KeyedRows(COLUMNS, has_times=has_times)
+        for snapshot in [] if in_store else snapshots:
+            for _, (piece,) in snapshot:
+                rows.restore(*unpacked(piece))
+        found = list(behind.items())
+        rows.restore([place for place, _ in found], [value for _, value in found])
+        rows.load(now_ms)
+        assert [number for _, number, *_ in content(rows)] == list(range(run))
+        if has_times:
+            assert rows.times_ms[:run].tolist() == [100, 101][:run]
+        add(rows, [("a", run, "x")], time_ms=now_ms + 1)
+        if in_store:
+            for place, value in rows.take_changes():
+                behind.put(place, value)
+        else:
+            snapshots.append(stored(rows.freeze(full=False)))
+
+
 def steps(random: Random, rows: KeyedRows, key_of: Callable[[int], Any]) -> None:
     """Change rows at random."""
     for _ in range(random.randrange(4)):

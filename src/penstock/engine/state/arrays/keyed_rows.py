@@ -173,11 +173,13 @@ class KeyedRows(Table):
         if isinstance(entry_keys, ArrayKeys) and isinstance(values, ArrayValues):
             self._restored.append(Piece(entry_keys, values))
             return
-        entries = dict(zip(entry_keys, values, strict=True))
-        for wanted in (False, True):
-            some = [(place, value) for place, value in entries.items() if (value is not None) == wanted]
-            if some:
-                self._restored.append(self._piece_of([place for place, _ in some], [value for _, value in some]))
+        alike: dict[int, tuple[list[Any], list[Any]]] = {}
+        for place, value in dict(zip(entry_keys, values, strict=True)).items():
+            # Those without a time are of a run that had no time to live.
+            places, of_places = alike.setdefault(0 if value is None else len(value), ([], []))
+            places.append(place)
+            of_places.append(value)
+        self._restored += [self._piece_of(*alike[length]) for length in sorted(alike)]
 
     def _piece_of(self, places: list[Any], values: list[Any]) -> Piece:
         keys, numbers = [key for key, _ in places], numpy.array([number for _, number in places], numpy.int64)
@@ -189,7 +191,7 @@ class KeyedRows(Table):
         return _piece(keys, numbers, batch, counts=of_rows, times=numpy.array(times[0]) if times else None)
 
     def load(self, now_ms: int) -> None:
-        """Make rows of what was restored. They do not count as changed.
+        """Make rows of what was restored. They do not count as changed, but for those that get a time.
 
         `now_ms`: their time, if they had none when they were written.
         """
@@ -217,7 +219,7 @@ class KeyedRows(Table):
         self, pieces: Sequence[Piece], of_pieces: Integers, places: Integers, *, slots: Integers, now_ms: int
     ) -> None:
         batches, counts = [], numpy.zeros(len(slots), numpy.int64)
-        times = numpy.full(len(slots), now_ms, numpy.int64)
+        times, had_times = numpy.full(len(slots), now_ms, numpy.int64), numpy.zeros(len(slots), numpy.bool_)
         by_piece = numpy.argsort(of_pieces, kind="stable")
         bounds = numpy.searchsorted(of_pieces[by_piece], numpy.arange(len(pieces) + 1))
         for piece, start, stop in zip(pieces, bounds.tolist(), bounds[1:].tolist(), strict=False):
@@ -227,12 +229,13 @@ class KeyedRows(Table):
                 counts[found] = columns[0].parts[0]
                 batches.append(self._columns_of(columns[1].parts[0].batch))
                 if len(columns) > 2:
-                    times[found] = columns[2].parts[0]
+                    times[found], had_times[found] = columns[2].parts[0], True
         back = numpy.empty_like(by_piece)
         back[by_piece] = numpy.arange(len(by_piece))
         batch = pyarrow.concat_batches(batches).take(pyarrow.array(back))
         self.append(slots, batch, counts, times)
-        self._changed[: len(slots)] = False
+        # Otherwise their life would begin again with each restart.
+        self._changed[: len(slots)] = ~had_times if self._has_times else False
         self._stored[: len(slots)] = True
 
     def _columns_of(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:

@@ -1,7 +1,7 @@
 """The rows of one input of a join: blocks of Arrow with the numbers of rows, found by the key of the join.
 
-Rows are appended, and marked when they are retracted. A row is found again by its unique key, if the planner knows one,
-otherwise by all of its values; the index for this is made when the first row is retracted.
+Rows are appended, and marked when they are retracted. A row is found again among those of its key by its unique key, if
+the planner knows one, otherwise by all of its values; the index for this is made when the first row is retracted.
 
 Durable state are the entries of `KeyedRows`: a row, how many rows of the other side it is joined with, and with a time
 to live when it was written.
@@ -30,6 +30,7 @@ from penstock.table.operators.table_columns import TableColumns
 _FIRST_ROOM = 1024
 _FEW_GONE = 16
 """Up to so many retracted rows of a key stay in its list."""
+_IDENTITY_BITS = 32
 _SWEEPS = 8
 """So often in a time to live all rows are looked at, to retract those that have expired."""
 
@@ -64,6 +65,7 @@ class JoinSide:
         """How many of the rows in the list of each key are retracted."""
         self._identities: KeySlots | None = None
         self._rows_of: dict[int, list[int]] = {}
+        """The rows of each entry: see `_entries_of`."""
         self._lists.make_room(len(self.stored.keys))
         if self.stored.used:
             self._lists.append(self.stored.slots[: self.stored.used], 0)
@@ -164,17 +166,15 @@ class JoinSide:
             new = batch if added.all() else batch.take(pyarrow.array(rows))
             self.stored.append(slots, new, matches[rows], self._now_ms())
         if self._identities is not None:
-            self._replace(batch, added, first)
+            self._replace(self._entries_of(batch, self.stored.keys.find(keys)), added, first)
         self._compact()
 
-    def _replace(self, batch: pyarrow.RecordBatch, added: Mask, first: int) -> None:
-        """Retract rows, and those that a row with the same unique key replaces."""
-        assert self._identities is not None
-        identities = self._identities.slots_of(self._identity_keys(batch)).tolist()
+    def _replace(self, entries: Integers, added: Mask, first: int) -> None:
+        """Retract rows, and those that a row with the same key and unique key replaces."""
         number, gone = first, list[int]()
         oldest_ms = None if self._ttl_ms is None else self._now_ms() - self._ttl_ms
-        for identity, is_added in zip(identities, added.tolist(), strict=True):
-            alive = self._rows_of.setdefault(identity, [])
+        for entry, is_added in zip(entries.tolist(), added.tolist(), strict=True):
+            alive = self._rows_of.setdefault(entry, [])
             if oldest_ms is not None:
                 alive[:] = [one for one in alive if self._is_newer(one, oldest_ms)]
             if alive and (self._unique is not None or not is_added):
@@ -183,7 +183,7 @@ class JoinSide:
                 alive.append(number)
                 number += 1
             if not alive:
-                del self._rows_of[identity]
+                del self._rows_of[entry]
         if gone:
             self._take_away(numpy.array(gone, numpy.int64))
 
@@ -196,9 +196,20 @@ class JoinSide:
         self._identities = KeySlots()
         alive = self.stored.living()
         if len(alive):
-            found = self._identities.slots_of(self._identity_keys(self.rows(alive)))
-            for identity, number in zip(found.tolist(), alive.tolist(), strict=True):
-                self._rows_of.setdefault(identity, []).append(number)
+            entries = self._entries_of(self.rows(alive), self.stored.slots[alive])
+            for entry, number in zip(entries.tolist(), alive.tolist(), strict=True):
+                self._rows_of.setdefault(entry, []).append(number)
+
+    def _entries_of(self, batch: pyarrow.RecordBatch, slots: Integers) -> Integers:
+        """Return a number for each row: the same for those with the same key that are equal, or have one unique key.
+
+        A row that moves from key to key may come with the new one before it is retracted with the former one: the
+        changes of both keys came here by different subtasks.
+        """
+        assert self._identities is not None
+        identities = self._identities.slots_of(self._identity_keys(batch))
+        # Equal rows have equal keys.
+        return identities if self._unique is None else (slots << _IDENTITY_BITS) | identities
 
     def _identity_keys(self, batch: pyarrow.RecordBatch) -> RowKeys:
         # Without columns of a unique key the input has one row at most.

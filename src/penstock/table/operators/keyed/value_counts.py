@@ -245,7 +245,7 @@ class ValueCounts(StateArray):
 
 
 def plain(column: pyarrow.Array) -> pyarrow.Array:
-    """Return times and floats as integers, which need no Python, in the same order.
+    """Return times and floats as integers, which need no Python, in the same order. NULL stays NULL.
 
     0.0 and -0.0 are different, and NaN is equal to itself, as in Java.
     """
@@ -254,7 +254,11 @@ def plain(column: pyarrow.Array) -> pyarrow.Array:
         return column
     if types.is_floating(column.type):
         column = compute.if_else(compute.is_nan(column), pyarrow.scalar(numpy.nan, column.type), column)
-        return pyarrow.array(_ordered(column.view(stored).to_numpy(zero_copy_only=False)))
+        bits = column.view(stored)
+        # NumPy makes floats of integers with NULL.
+        absent = bits.is_null().to_numpy(zero_copy_only=False) if bits.null_count else None
+        numbers = bits if absent is None else bits.fill_null(0)
+        return pyarrow.array(_ordered(numbers.to_numpy(zero_copy_only=False)), mask=absent)
     return column.view(stored)
 
 

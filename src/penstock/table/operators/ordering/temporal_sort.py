@@ -21,14 +21,16 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
-ROWS_TABLE = "(sort) rows"
+ROWS_TABLE, LAST_TABLE = "(sort) rows", "(sort) last time"
+_ONLY_KEY = 0
+"""The key of rows without columns of a key."""
 
 
 class TemporalSortOperator(TimedOperator):
     """`rowtime`: the column by which rows wait. Equal rows stay in the order of arrival.
 
     Late rows are dropped: those that are not behind the watermark, or with `late_behind_rows`, as Flink sorts, not
-    behind the last row that was emitted.
+    behind the last row that was emitted, also before a restart. Such rows have no key.
     """
 
     def __init__(
@@ -52,10 +54,12 @@ class TemporalSortOperator(TimedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         self._rows = WaitingRows(self._columns, self._rowtime, self._key_names, self.backend.layered(ROWS_TABLE))
+        self._stored_last_time = self.backend.layered(LAST_TABLE)
 
     def open(self) -> None:
         super().open()
         self._rows.load()
+        self._last_time = max((time for _, time in self._stored_last_time.items()), default=MIN_TIMESTAMP)
 
     def process(self, chunk: Columns) -> bool:
         passed = self._last_time if self._late_behind_rows else self.context.counters.watermark
@@ -76,6 +80,8 @@ class TemporalSortOperator(TimedOperator):
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         self._rows.write_back()
+        if self._late_behind_rows and self._last_time > MIN_TIMESTAMP:
+            self._stored_last_time.put(_ONLY_KEY, self._last_time)
         return super().prepare_snapshot(checkpoint_id, savepoint)
 
 
