@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 __version__ = "0.1.0"
 
 
-class _MissingModuleFinder(MetaPathFinder):
-    """Explains why a module of PyFlink's is missing in penstock, and what to do. It comes last in the import system."""
+class _MissingModuleFinder:
+    """Explains why a module of PyFlink's is missing in penstock, and what to do. It comes last in the import system.
+
+    It is a `MetaPathFinder` without that base class, whose module takes a fifth of the time of `import penstock.table`.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None

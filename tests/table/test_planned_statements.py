@@ -699,7 +699,7 @@ def test_the_archive_of_classes(process: PlannerProcess, tmp_path: Any, monkeypa
     priorities: list[int] = []
     monkeypatch.setattr(os, "nice", priorities.append)
     monkeypatch.setattr(preparation, "BUILD_SECONDS", 600)
-    assert main([AFTER, "0"], environ) == 0
+    assert main([AFTER, "0", str(directory)], environ) == 0
     assert priorities == [19]
     java, *arguments = launch(directory, environ).full_command
     assert arguments[0] == f"-XX:SharedArchiveFile={launch(directory, environ).archive}"

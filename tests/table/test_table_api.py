@@ -86,7 +86,10 @@ def same(table: Table, expected: list[tuple[Any, ...]]) -> bool:
 def test_importing_and_composing_start_nothing() -> None:
     """A program that only describes its tables would wait for a JVM, and one that imports the module, for columns."""
     program = """
-import sys, time
+import sys
+before = set(sys.modules)
+import penstock.table
+assert not {"concurrent.futures", "importlib.abc", "penstock.common.configuration"} & set(sys.modules) - before
 from penstock.table import EnvironmentSettings, TableEnvironment, DataTypes, Schema, TableDescriptor
 assert "pyarrow" not in sys.modules, "columns"
 from penstock.table.expressions import col

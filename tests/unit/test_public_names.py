@@ -91,6 +91,12 @@ def test_the_path_that_it_names_leads_back(door: str, name: str, thing: Any) -> 
         assert found is thing
 
 
+@pytest.mark.parametrize("package", PUBLIC, ids=lambda package: package.__name__)
+def test_a_name_that_nobody_knows(package: ModuleType) -> None:
+    """pickle asks all modules for the name of a function without module: an ImportError would end that."""
+    assert not hasattr(package, "no_such_name") and set(package.__all__) <= set(dir(package))
+
+
 def test_users_see_public_paths() -> None:
     """A user who asks for help on a trigger would learn a path that he must not import from."""
     assert repr(Trigger) == "<class 'penstock.datastream.window.Trigger'>"

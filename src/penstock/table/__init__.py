@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from penstock.common.doors import pyflink_names
-from penstock.common.doors.door import publish
+from penstock.common.doors.door import publish, resolve_on_use
 from penstock.common.types import Row, RowKind
 from penstock.table.types import DataTypes
 
@@ -83,18 +81,5 @@ _MODULES = {
 }
 """Names whose modules are imported when they are first used: files need DataTypes alone."""
 
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        found = getattr(import_module(f"penstock.table.{_MODULES[name]}"), name)
-        globals()[name] = found
-        publish(__name__, [name])
-        return found
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    # The import system drops the text of an AttributeError.
-    reason = pyflink_names.reason(f"pyflink.table {name}")
-    raise ImportError(f"penstock has no {name} in {__name__}: {reason}", name=__name__)
-
-
 publish(__name__, ["DataTypes"])
+resolve_on_use(__name__, _MODULES, publishes=True)

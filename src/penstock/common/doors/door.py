@@ -12,8 +12,10 @@ unless a stub file of the same length existed.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import import_module
 from types import FunctionType
+from typing import Any
 
 from penstock.common.doors import pyflink_names
 
@@ -36,6 +38,25 @@ def publish(door: str, names: Iterable[str]) -> None:
         thing.__module__ = door
         if isinstance(thing, type):
             _publish_nested(thing, inside)
+
+
+def resolve_on_use(door: str, modules: Mapping[str, str], *, publishes: bool) -> None:
+    """Let a door import the modules of its names when these are first used, and resolve PyFlink's further names.
+
+    `modules`: a name to the module below the door that defines it. `publishes`: whether these modules are inside ones.
+    """
+    names = vars(sys.modules[door])
+
+    def resolve(name: str) -> Any:
+        if name not in modules:
+            return pyflink_names.resolved(door, name)
+        names[name] = getattr(import_module(f"{door}.{modules[name]}"), name)
+        if publishes:
+            publish(door, [name])
+        return names[name]
+
+    names["__getattr__"] = resolve
+    names["__dir__"] = lambda: sorted({*names, *modules})
 
 
 def _publish_nested(outer: type, inside: str) -> None:

@@ -43,7 +43,20 @@ def resolve_missing_names(module: str) -> None:
     A name that is defined elsewhere is found. A name that is left out raises an ImportError with advice: the import
     system would drop the text of an AttributeError.
     """
-    vars(sys.modules[module]).setdefault("__getattr__", partial(_resolve, module))
+    vars(sys.modules[module]).setdefault("__getattr__", partial(resolved, module))
+
+
+def resolved(module: str, name: str) -> Any:
+    """Return a name of PyFlink's that is defined elsewhere. Raises ImportError with advice, or AttributeError."""
+    if not name.startswith("_"):
+        for home, names in _table()["elsewhere"].get(_theirs(module), {}).items():
+            if name in names:
+                return getattr(importlib.import_module(home), name)
+        path = f"{_theirs(module)} {name}"
+        for table in (_table()[part] for part in _LEFT_OUT):
+            if path in table:
+                raise ImportError(f"penstock has no {name} in {module}: {table[path]}", name=module)
+    raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 def missing_method(owner: type, name: str) -> AttributeError:
@@ -54,18 +67,6 @@ def missing_method(owner: type, name: str) -> AttributeError:
             if path in table:
                 return AttributeError(f"penstock's {kind.__name__} has no {name}: {table[path]}")
     return AttributeError(f"{owner.__name__!r} object has no attribute {name!r}")
-
-
-def _resolve(module: str, name: str) -> Any:
-    if not name.startswith("_"):
-        for home, names in _table()["elsewhere"].get(_theirs(module), {}).items():
-            if name in names:
-                return getattr(importlib.import_module(home), name)
-        path = f"{_theirs(module)} {name}"
-        for table in (_table()[part] for part in _LEFT_OUT):
-            if path in table:
-                raise ImportError(f"penstock has no {name} in {module}: {table[path]}", name=module)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
 
 
 def _theirs(module: str) -> str:

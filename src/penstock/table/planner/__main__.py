@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from penstock.table.planner.errors import PlannerError
-from penstock.table.planner.jars import fetch, planner_directory
+from penstock.table.planner.jars import fill, planner_directory
 from penstock.table.planner.preparation import AFTER, prepare, prepare_after
 
 
@@ -20,11 +20,11 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Fetch the planner, prepare it for this machine's Java, and print where it is."""
     try:
         if arguments[:1] == [AFTER]:
-            prepare_after(int(arguments[1]), planner_directory(environ), environ)
+            prepare_after(int(arguments[1]), Path(arguments[2]), environ)
             return 0
         if arguments:
             directory = Path(arguments[0]).absolute()
-            fetch(directory, environ)
+            fill(directory, environ)
         else:
             directory = planner_directory(environ)
         prepare(directory, environ)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from penstock.common.files.cache_directory import cache_directory
 from penstock.hosts.spark.driver.java import find_java
 from penstock.table.planner.errors import PlannerError
-from penstock.table.planner.wheel import PACKAGE, check_file, wheel_class_path, wheel_directory
+from penstock.table.planner.wheel import PACKAGE, is_of_wheel, wheel_directory, wheel_jars
 
 FLINK = "2.3.0"
 SETTING = "PENSTOCK_FLINK_PLANNER"
@@ -59,34 +59,53 @@ def planner_directory(environ: Mapping[str, str]) -> Path:
     Raises PlannerError if they are unavailable or not those that are expected.
     """
     if named := environ.get(SETTING):
-        directory = Path(named)
+        # Processes that need it have other working directories.
+        directory = Path(named).absolute()
         check(directory)
         return directory
     directory = cache_directory(environ) / f"flink-planner-{FLINK}-{_digest()}"
     if directory.is_dir():
         return directory
     installed = wheel_directory(FLINK, environ)
-    if installed is not None:
-        return installed
-    fetch(directory, environ)
-    return directory
+    if installed is None:
+        fetch(directory, environ)
+        return directory
+    check(installed)
+    return installed
 
 
 def class_path(directory: Path) -> list[Path]:
     """Return the jars in a directory that `planner_directory` returned."""
-    return wheel_class_path(directory) or [directory / jar.name for jar in required_jars()]
+    return [directory / name for name in _expected(directory)]
 
 
 def check(directory: Path) -> None:
     """Raise PlannerError unless the directory has all jars with their checksums."""
-    missing = [jar.name for jar in required_jars() if not (directory / jar.name).is_file()]
+    expected = _expected(directory)
+    missing = [name for name in expected if not (directory / name).is_file()]
     if missing:
         raise PlannerError(
-            f"{directory} lacks {len(missing)} of the {len(required_jars())} jars of Flink's planner, such as "
-            f"{missing[0]}. Fill it on a machine with network: {COMMAND} FOLDER"
+            f"{directory} lacks {len(missing)} of the {len(expected)} jars of Flink's planner, such as {missing[0]}. "
+            f"Fill it on a machine with network: {COMMAND} FOLDER"
         )
-    for jar in required_jars():
-        check_file(directory / jar.name, jar.sha256, f"Delete it, and fetch it again: {COMMAND} FOLDER")
+    for name, digest in expected.items():
+        with (directory / name).open("rb") as opened:
+            found = hashlib.file_digest(opened, "sha256").hexdigest()
+        if found != digest:
+            raise PlannerError(
+                f"{(directory / name).resolve()} is not the file that penstock expects (SHA-256 {found[:12]}…, "
+                f"expected {digest[:12]}…): it is not used. {_advice(directory)}"
+            )
+
+
+def fill(directory: Path, environ: Mapping[str, str]) -> None:
+    """Fill a folder for machines without network: from an installed package, or as `fetch`. Raises PlannerError."""
+    installed = wheel_directory(FLINK, environ)
+    if installed is None:
+        fetch(directory, environ)
+        return
+    check(installed)
+    shutil.copytree(installed, directory, dirs_exist_ok=True)
 
 
 def fetch(directory: Path, environ: Mapping[str, str]) -> None:
@@ -170,6 +189,19 @@ _WITHOUT_NETWORK = (
     f"On a machine without network, copy the folder that `{COMMAND} FOLDER` fills elsewhere, and let {SETTING} name "
     f"it. Where PyPI can be reached, `pip install {PACKAGE}=={FLINK}` also brings the planner."
 )
+
+
+def _expected(directory: Path) -> Mapping[str, str]:
+    """Return the SHA-256 of the jars in a directory by name, in the order of the class path."""
+    if is_of_wheel(directory):
+        return wheel_jars()
+    return {jar.name: jar.sha256 for jar in required_jars()}
+
+
+def _advice(directory: Path) -> str:
+    if is_of_wheel(directory):
+        return f"Delete {directory}, and install {PACKAGE}=={FLINK} again."
+    return f"Delete it, and fetch it again: {COMMAND} FOLDER"
 
 
 def _digest() -> str:

@@ -54,8 +54,9 @@ def shared_process(keep: bool | None = None) -> PlannerProcess:
 
 @cache
 def _process(keep: bool) -> PlannerProcess:
-    one = launch(planner_directory(os.environ), os.environ)
-    prepare_in_background(one, os.environ)
+    directory = planner_directory(os.environ)
+    one = launch(directory, os.environ)
+    prepare_in_background(one, directory, os.environ)
     command = one.full_command
     kept = None
     if keep and hasattr(os, "pidfd_open"):

@@ -118,16 +118,17 @@ def prepare(directory: Path, environ: Mapping[str, str]) -> None:
             _prune(one.archive.parent)
 
 
-def prepare_in_background(one: Launch, environ: Mapping[str, str]) -> None:
+def prepare_in_background(one: Launch, directory: Path, environ: Mapping[str, str]) -> None:
     """Have the archive made after this program, if there is none and PENSTOCK_CLASS_ARCHIVE allows it. Raises nothing.
 
+    `directory`: the jars that the program has, which the process must neither look for nor fetch once more.
     Source of the rules: the archive of Spark's classes (`class_archive.py`).
     """
     if one.archive.is_file() or _has_failed(one) or environ.get(SWITCH) in ("off", "use"):
         return
     with contextlib.suppress(OSError):
         subprocess.Popen(
-            [sys.executable, "-m", "penstock.table.planner", AFTER, str(os.getpid())],
+            [sys.executable, "-m", "penstock.table.planner", AFTER, str(os.getpid()), str(directory)],
             cwd=one.archive.parent,
             env={**environ, **absolute_python_path(environ)},
             stdin=subprocess.DEVNULL,

@@ -1,7 +1,7 @@
 """The planner in an installed `apache-flink-libraries`, for machines that reach PyPI and no repository of Maven.
 
 That package is Flink's distribution, whose planner is a jar within a jar. It is extracted into the user's cache, next
-to links to the others. Their names and SHA-256 are in `wheel_jars.txt`.
+to links to the others. `wheel_jars.txt` has their names and SHA-256 in the order of the class path.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from penstock.common.files.cache_directory import cache_directory
-from penstock.table.planner.errors import PlannerError
 
 PACKAGE = "apache-flink-libraries"
-PLANNER = "flink-table-planner.jar"
-_LOADER = "flink-table-planner-loader"
+_PLANNER = "flink-table-planner.jar"
+_OUTER = "flink-table-planner-loader-{version}.jar"
+"""The jar that has the planner's."""
 
 
 @cache
@@ -31,55 +31,37 @@ def wheel_jars() -> Mapping[str, str]:
 
 
 def wheel_directory(version: str, environ: Mapping[str, str]) -> Path | None:
-    """Return a directory with the jars of the package; None if it is not installed in this version.
-
-    Raises PlannerError for a jar that is another one.
-    """
+    """Return a directory with the jars of the package; None if it is not installed in this version."""
     try:
         found = distribution(PACKAGE)
     except PackageNotFoundError:
         return None
     folder = Path(str(found.locate_file("pyflink/lib")))
-    if found.version != version or not all((folder / name).is_file() for name in wheel_jars()):
+    outer = folder / _OUTER.format(version=version)
+    others = [folder / name for name in wheel_jars() if name != _PLANNER]
+    if found.version != version or not all(file.is_file() for file in (outer, *others)):
         return None
-    for name, digest in wheel_jars().items():
-        check_file(folder / name, digest, f"Install {PACKAGE}=={version} again.")
     named = hashlib.sha256(f"{folder} {sorted(wheel_jars().items())}".encode()).hexdigest()[:8]
     directory = cache_directory(environ) / f"flink-planner-{version}-wheel-{named}"
     if not directory.is_dir():
-        _link(folder, directory)
+        _link(outer, others, directory)
     return directory
 
 
-def wheel_class_path(directory: Path) -> list[Path]:
-    """Return the jars in a directory that `wheel_directory` made; none if it is another one."""
-    if not (directory / PLANNER).is_file():
-        return []
-    return [directory / PLANNER, *(directory / name for name in wheel_jars() if not name.startswith(_LOADER))]
+def is_of_wheel(directory: Path) -> bool:
+    """Return whether a directory is one that `wheel_directory` returned, or a copy of it."""
+    return (directory / _PLANNER).is_file()
 
 
-def check_file(file: Path, expected: str, advice: str) -> None:
-    """Raise PlannerError, with advice, unless a file has this SHA-256."""
-    with file.open("rb") as opened:
-        found = hashlib.file_digest(opened, "sha256").hexdigest()
-    if found != expected:
-        raise PlannerError(
-            f"{file} is not the file that penstock expects (SHA-256 {found[:12]}…, expected {expected[:12]}…): it is "
-            f"not used. {advice}"
-        )
-
-
-def _link(folder: Path, directory: Path) -> None:
+def _link(outer: Path, others: list[Path], directory: Path) -> None:
     directory.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f"{directory.name}-") as temporary:
         new = Path(temporary, "jars")
         new.mkdir()
-        for name in wheel_jars():
-            if name.startswith(_LOADER):
-                with zipfile.ZipFile(folder / name) as loader:
-                    loader.extract(PLANNER, new)
-            else:
-                (new / name).symlink_to(folder / name)
+        with zipfile.ZipFile(outer) as jar:
+            jar.extract(_PLANNER, new)
+        for file in others:
+            (new / file.name).symlink_to(file)
         # Another process may have been faster.
         with contextlib.suppress(OSError):
             new.rename(directory)

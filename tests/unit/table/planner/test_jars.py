@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from penstock.table.planner import wheel
+from penstock.table.planner import jars, wheel
 from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.jars import SETTING, check, class_path, planner_directory, required_jars
 
 
 def test_the_list() -> None:
     """A jar would be fetched twice, or with another version of Flink's."""
-    jars = required_jars()
-    assert len({jar.name for jar in jars}) == len(jars)
-    assert {jar.version for jar in jars if jar.artifact.startswith("flink-table")} == {"2.3.0"}
-    assert all(len(jar.sha256) == 64 for jar in jars)
+    required = required_jars()
+    assert len({jar.name for jar in required}) == len(required)
+    assert {jar.version for jar in required if jar.artifact.startswith("flink-table")} == {"2.3.0"}
+    assert all(len(jar.sha256) == 64 for jar in required)
 
 
 LICENSED = {
@@ -71,6 +72,13 @@ def test_no_network(tmp_path: Path) -> None:
     assert not list((tmp_path / "cache" / "penstock").iterdir())
 
 
+def test_a_relative_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kept process has another working directory: it would not find the jars."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(jars, "check", lambda directory: None)
+    assert planner_directory({SETTING: "flink"}) == tmp_path / "flink"
+
+
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An apache-flink-libraries with small jars. Returns the folder of these."""
@@ -79,11 +87,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     about = tmp_path / "site" / "apache_flink_libraries-2.3.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: apache-flink-libraries\nVersion: 2.3.0\n")
+    texts = {"flink-table-planner.jar": "the planner", "flink-dist-2.3.0.jar": "the rest"}
     with zipfile.ZipFile(folder / "flink-table-planner-loader-2.3.0.jar", "w") as loader:
-        loader.writestr("flink-table-planner.jar", "the planner")
-    (folder / "flink-dist-2.3.0.jar").write_text("the rest")
-    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in folder.iterdir()}
-    monkeypatch.setattr(wheel, "wheel_jars", lambda: digests)
+        loader.writestr("flink-table-planner.jar", texts["flink-table-planner.jar"])
+    (folder / "flink-dist-2.3.0.jar").write_text(texts["flink-dist-2.3.0.jar"])
+    digests = {name: hashlib.sha256(text.encode()).hexdigest() for name, text in texts.items()}
+    for module in (wheel, jars):
+        monkeypatch.setattr(module, "wheel_jars", lambda: digests)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     return folder
 
@@ -92,12 +102,34 @@ def test_an_installed_flink_has_the_planner(installed: Path, tmp_path: Path) -> 
     """Users who reach PyPI and no repository of Maven could not use SQL."""
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
     directory = planner_directory(environ)
-    jars = class_path(directory)
-    assert [jar.read_text() for jar in jars] == ["the planner", "the rest"]
+    assert [jar.read_text() for jar in class_path(directory)] == ["the planner", "the rest"]
     assert planner_directory(environ) == directory
     (installed / "flink-dist-2.3.0.jar").write_text("something else")
-    with pytest.raises(PlannerError, match=r"flink-dist-2.3.0.jar is not the file that penstock expects"):
+    with pytest.raises(PlannerError, match=r"pyflink/lib/flink-dist-2.3.0.jar is not the file that penstock expects"):
         planner_directory(environ)
+
+
+def test_a_planner_that_is_not_flinks(installed: Path, tmp_path: Path) -> None:
+    """It is a jar within another one: only the outer one's sum would be known."""
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    with zipfile.ZipFile(installed / "flink-table-planner-loader-2.3.0.jar", "w") as loader:
+        loader.writestr("flink-table-planner.jar", "somebody's")
+    with pytest.raises(
+        PlannerError, match=r"flink-table-planner.jar is not the file .* Delete .*-wheel-\w+, and install"
+    ):
+        planner_directory(environ)
+
+
+def test_an_installed_flink_fills_a_folder(installed: Path, tmp_path: Path) -> None:
+    """Where PyPI can be reached and Maven's repository can not, there would be no way to machines without network."""
+    folder, environ = tmp_path / "folder", {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    jars.fill(folder, environ)
+    shutil.rmtree(tmp_path / "site")
+    directory = planner_directory({SETTING: str(folder)})
+    assert [jar.read_text() for jar in class_path(directory)] == ["the planner", "the rest"]
+    (folder / "flink-table-planner.jar").write_text("something else")
+    with pytest.raises(PlannerError, match=r"flink-table-planner.jar is not the file that penstock expects"):
+        planner_directory({SETTING: str(folder)})
 
 
 def test_another_version_of_flink_is_not_used(installed: Path, tmp_path: Path) -> None:
