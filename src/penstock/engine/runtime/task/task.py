@@ -33,9 +33,8 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.runtime.operators.source import SourceOperator
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead
 from penstock.engine.runtime.task.async_calls import AsyncCalls, no_event_loop
-from penstock.engine.runtime.task.chain import Chain
 from penstock.engine.runtime.task.checkpoints import TaskCheckpoints
-from penstock.engine.runtime.task.column_pacing import pacing_clock, pacing_of
+from penstock.engine.runtime.task.column_pacing import pacing_clock
 from penstock.engine.runtime.task.context import TaskContext
 from penstock.engine.runtime.task.environment import Environment, TaskParts
 from penstock.engine.runtime.task.events import (
@@ -66,6 +65,7 @@ from penstock.engine.runtime.task.feedback import Feedback
 from penstock.engine.runtime.task.inputs import InputChannel, TaskInputs, Work
 from penstock.engine.runtime.task.journal import Journal
 from penstock.engine.runtime.task.metrics import TaskCounters
+from penstock.engine.runtime.task.polling import Polling, pause_of
 from penstock.engine.runtime.task.snapshot import Snapshots
 from penstock.engine.runtime.task.state_reader import QUERIES, StateReader
 from penstock.engine.runtime.task.superstep_feedback import SuperstepFeedback
@@ -75,58 +75,6 @@ from penstock.engine.runtime.task.wiring import output_edges, sorted_inputs, wir
 from penstock.engine.state.handles import RestoredOperator
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.snapshot.storage import SnapshotStorage
-
-
-_POLLS_PER_TIMEOUT = 5
-"""Records that wait for a buffer's timeout wait for a fifth of it in the source: fewer polls give larger chunks."""
-
-
-class Polling:
-    """Polls the source at the head of a chain, for as many records at a time as a call should process.
-
-    A reader that was empty is polled again after `pause_ms` at the earliest.
-    """
-
-    __slots__ = ("_chain", "_clock", "_pacing", "_pause_ms", "_polled_ms", "source")
-
-    def __init__(
-        self, source: SourceOperator, chain: Chain, clock: Callable[[], int], *, first_records: int, pause_ms: int
-    ) -> None:
-        self.source = source
-        self._chain = chain
-        self._clock = clock
-        self._pacing = pacing_of(source.gives, first_records, chain.sections)
-        self._pause_ms = pause_ms
-        self._polled_ms: int | None = None
-        """When the polls began that ended with an empty reader; None: there may be more records."""
-
-    @property
-    def at_ms(self) -> int | None:
-        """When to poll next; None: not before the reader says so."""
-        at_ms = None if self.source.ended else self.source.poll_at_ms
-        return at_ms if at_ms is None or self._polled_ms is None else max(at_ms, self._polled_ms + self._pause_ms)
-
-    def is_due(self, now_ms: int) -> bool:
-        """Return whether the reader may have records now."""
-        if self._polled_ms is not None and now_ms < self._polled_ms:
-            # The clock was set back.
-            self._polled_ms = None
-        at_ms = self.at_ms
-        return at_ms is not None and at_ms <= now_ms
-
-    def poll(self, may_continue: Callable[[], bool], now_ms: int) -> None:
-        """Poll until the reader is empty for now, the chain pauses, or `may_continue` (of the budget) returns False."""
-        source, pacing, clock = self.source, self._pacing, self._clock
-        more, self._polled_ms = True, None
-        while more:
-            started_ns = clock()
-            more = source.poll(pacing.records_max)
-            more = self._chain.deliver() and more
-            pacing.adapt(source.polled_records, clock() - started_ns)
-            if not source.polled_records:
-                self._polled_ms = now_ms
-            more = more and may_continue()
-
 
 _TIMEOUTS_MAX = 10
 """A buffer waits for at most this many timeouts, even if its task waits longer for a core."""
@@ -327,8 +275,7 @@ class Task:
         self._polling = None
         if isinstance(head, SourceOperator):
             clock = pacing_clock(head.gives, self._clock, environment.core_wait_ns)
-            # Less the resolution of the clock: the usual timeout leaves no pause.
-            pause_ms = max(0, timeout_ms // _POLLS_PER_TIMEOUT - 1) if self.edges else 0
+            pause_ms = pause_of(timeout_ms) if self.edges else 0
             self._polling = Polling(head, self.chain, clock, first_records=first, pause_ms=pause_ms)
         interval_ms = level.latency_interval_ms
         self._latency = LatencyMarkers(self.id, self.edges, self.counters, interval_ms, now_ms=self._now_ms)
