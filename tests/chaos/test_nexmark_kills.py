@@ -205,10 +205,10 @@ def test_a_query_whose_workers_and_jvm_are_killed(tmp_path: Path) -> None:
 def test_queries_whose_processes_are_killed(name: str, master: str, tmp_path: Path) -> None:
     """The same for windows, top rows and de-duplication, with more kills, also of executors and the driver."""
     kinds = [WORKER, WORKER, JVM, WORKER, DRIVER, WORKER]
-    settings = {}
+    settings = {"penstock.spark.start-timeout": f"{SOAK_PATIENCE_S} s"}
     if master == "cluster":
         kinds = [WORKER, EXECUTOR, WORKER, EXECUTOR, DRIVER, EXECUTOR]
-        settings = {"spark.master": "local-cluster[2,5,1024]"}
+        settings |= {"spark.master": "local-cluster[2,5,1024]"}
     killed = check_kills(name, tmp_path, kinds, events=12_000, rate=150, settings=settings, patience_s=SOAK_PATIENCE_S)
     assert len(killed) > len(kinds) // 2, killed
 
