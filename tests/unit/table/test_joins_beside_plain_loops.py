@@ -417,7 +417,7 @@ def test_a_row_with_a_null_float_is_retracted() -> None:
 
 
 def test_a_row_that_moves_to_another_key_is_there_before_it_goes() -> None:
-    """Both changes come by other subtasks, as of a join whose result is joined again: the new row went with the old."""
+    """The new row went with the old one, where Flink keeps rows by the key of the join."""
     schema = pyarrow.schema([("k", pyarrow.int64()), ("id", pyarrow.int64())])
     side = JoinSide(TableColumns(schema), ("id",))
     for key, is_added in ((1, True), (2, True), (1, False)):

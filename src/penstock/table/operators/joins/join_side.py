@@ -203,8 +203,8 @@ class JoinSide:
     def _entries_of(self, batch: pyarrow.RecordBatch, slots: Integers) -> Integers:
         """Return a number for each row: the same for those with the same key that are equal, or have one unique key.
 
-        A row that moves from key to key may come with the new one before it is retracted with the former one: the
-        changes of both keys came here by different subtasks.
+        As Flink keeps rows by the join's key, one with another key is not replaced: if a row moves from key to key, it
+        does not matter whether it goes first or comes first.
         """
         assert self._identities is not None
         identities = self._identities.slots_of(self._identity_keys(batch))
