@@ -9,6 +9,7 @@ import pytest
 from tests.table.in_process import environment
 from tests.table.table_tests import need_planner
 
+from penstock.common.errors import ProgramError
 from penstock.table import StreamTableEnvironment
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.udf import udf, udtf
@@ -222,3 +223,28 @@ def test_a_table_function_that_returns_a_number(tables: StreamTableEnvironment) 
     with pytest.raises(Exception, match="g returned 5: a table function yields rows, or returns a list") as raised:
         tables.execute_sql("SELECT x FROM t, LATERAL TABLE(g(n)) AS l(x)").print()
     assert ".py" not in str(raised.value)
+
+
+def test_rows_that_have_been_read_are_not_an_empty_set(tables: StreamTableEnvironment) -> None:
+    """A program that prints a result and then collects it would take it for empty."""
+    result = tables.execute_sql("SELECT n FROM (VALUES (1), (2)) AS v(n)")
+    first = next(result.collect())
+    assert [*first, *(row[0] for row in result.collect())] == [1, 2]
+    for read in (result.collect, result.print):
+        with pytest.raises(ProgramError, match="have been read: execute the query again"):
+            read()
+
+
+@pytest.mark.parametrize("kind", ["general", "pandas"])
+def test_none_is_no_value_of_a_type_that_is_not_null(tables: StreamTableEnvironment, kind: Any) -> None:
+    """The planner relies on the type: `IS NULL` of such a function is false without looking."""
+
+    def nothing(value: Any) -> Any:
+        return None if kind == "general" else value.where(value != value)
+
+    tables.create_temporary_function("nothing", udf(nothing, result_type="DOUBLE NOT NULL", func_type=kind))
+    try:
+        with pytest.raises(Exception, match="nothing returned None for DOUBLE NOT NULL, which is not nullable"):
+            tables.execute_sql("SELECT nothing(CAST(n AS DOUBLE)) AS x FROM t").print()
+    finally:
+        tables.drop_temporary_function("nothing")
