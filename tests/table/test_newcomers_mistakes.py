@@ -6,10 +6,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.table.in_process import environment
+from tests.table.in_process import InProcess, environment
 from tests.table.table_tests import need_planner
 
 from penstock.common.errors import ProgramError
+from penstock.common.job_client import JobClient
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.service.client.executor import Submission
 from penstock.table import StreamTableEnvironment
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.udf import udf, udtf
@@ -223,6 +226,27 @@ def test_a_table_function_that_returns_a_number(tables: StreamTableEnvironment) 
     with pytest.raises(Exception, match="g returned 5: a table function yields rows, or returns a list") as raised:
         tables.execute_sql("SELECT x FROM t, LATERAL TABLE(g(n)) AS l(x)").print()
     assert ".py" not in str(raised.value)
+
+
+class Named(InProcess):
+    """Knows the name of its last job."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        """Run a job."""
+        self.name = submission.graph.name
+        return super().execute(submission)
+
+
+def test_the_job_of_a_query_is_named_as_in_flink() -> None:
+    """Its name would be that of an insertion into a table that the program does not know."""
+    need_planner()
+    executor = Named()
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment(executor=executor))
+    for options, name in (({}, "collect"), ({"pipeline.name": "mine"}, "mine")):
+        for key, value in options.items():
+            tables.get_config().set(key, value)
+        list(tables.execute_sql("SELECT n FROM (VALUES (1)) AS v(n)").collect())
+        assert executor.name == name
 
 
 def test_rows_that_have_been_read_are_not_an_empty_set(tables: StreamTableEnvironment) -> None:

@@ -54,7 +54,7 @@ def start(
     `StreamExecutionEnvironment.execute` raises.
     """
     options = _checked(environment, config, settings)
-    job_name = options.get("pipeline.name") or _name(plan)
+    job_name = options.get("pipeline.name") or ("collect" if result_table is not None else _name(plan))
     target = options.get(options_of_jobs.TARGET.key) or environment.configuration_of_job().get(options_of_jobs.TARGET)
     if result_table is not None and target == "remote":
         raise SqlError(
