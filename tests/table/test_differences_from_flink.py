@@ -27,7 +27,12 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "coming-from" / "flink-sql.md").read_text(encoding="utf-8")
 REFUSALS = (SqlError, UnsupportedPlanError)
 KAFKA = "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'localhost:1'"
+MISTAKES = "tests/table/test_newcomers_mistakes.py"
 ELSEWHERE = {
+    "nanoseconds": f"{MISTAKES}::test_times_with_nanoseconds_are_collected_without_them",
+    "a result that is read twice": f"{MISTAKES}::test_rows_that_have_been_read_are_not_an_empty_set",
+    "None for a type that is NOT NULL": f"{MISTAKES}::test_none_is_no_value_of_a_type_that_is_not_null",
+    "a misspelled option of tables in SET": f"{MISTAKES}::test_a_remedy_is_named",
     "values that are not read": "tests/table/test_formats.py::test_columns_that_are_not_read_are_not_converted",
     "temporal joins and time to live": "tests/table/test_joins.py::test_rows_join_the_version_of_their_time",
     "order within a bundle": "tests/table/test_mini_batch.py::test_each_key_gives_one_change_per_bundle",

@@ -237,6 +237,22 @@ def test_missing_fields() -> None:
     assert numbers("csv", [b"1"], ignore_parse_errors=True)[0] == [1]
 
 
+@pytest.mark.parametrize(
+    ("standard", "text", "words"),
+    [
+        ("SQL", "2024-01-31T23:59:59", "timestamp-format.standard = ISO-8601: set this option"),
+        ("ISO-8601", "2024-01-31 23:59:59", "timestamp-format.standard = SQL: set this option"),
+        ("SQL", "31.01.2024", "expected a timestamp such as 2024-01-31 23:59:59.999, got '31.01.2024'"),
+    ],
+)
+def test_timestamps_of_the_other_standard_name_the_option(standard: str, text: str, words: str) -> None:
+    """The error would miss a time of day in a text that has one."""
+    schema = pa.schema([("at", pa.timestamp("ms"))])
+    decoder = format_of("json", timestamp_format_standard=standard).decoder(schema)
+    with pytest.raises(UnreadableMessageError, match=words):
+        decoder.decode([json.dumps({"at": text}).encode()], lambda: None)
+
+
 @pytest.mark.parametrize("text", ["x", "1.5", "", str(1 << 63), "-" + str((1 << 63) + 1)])
 def test_a_field_of_csv_that_cannot_be_converted(text: str) -> None:
     """Its row would be lost with it, where Flink keeps the other fields."""

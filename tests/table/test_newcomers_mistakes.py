@@ -6,9 +6,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from tests.table.in_process import environment
+from tests.table.in_process import InProcess, environment
 from tests.table.table_tests import need_planner
 
+from penstock.common.errors import ProgramError
+from penstock.common.job_client import JobClient
+from penstock.datastream import StreamExecutionEnvironment
+from penstock.service.client.executor import Submission
 from penstock.table import StreamTableEnvironment
 from penstock.table.planner.errors import SqlError, UnsupportedPlanError
 from penstock.table.udf import udf, udtf
@@ -222,3 +226,49 @@ def test_a_table_function_that_returns_a_number(tables: StreamTableEnvironment) 
     with pytest.raises(Exception, match="g returned 5: a table function yields rows, or returns a list") as raised:
         tables.execute_sql("SELECT x FROM t, LATERAL TABLE(g(n)) AS l(x)").print()
     assert ".py" not in str(raised.value)
+
+
+class Named(InProcess):
+    """Knows the name of its last job."""
+
+    def execute(self, submission: Submission) -> JobClient:
+        """Run a job."""
+        self.name = submission.graph.name
+        return super().execute(submission)
+
+
+def test_the_job_of_a_query_is_named_as_in_flink() -> None:
+    """Its name would be that of an insertion into a table that the program does not know."""
+    need_planner()
+    executor = Named()
+    tables = StreamTableEnvironment.create(StreamExecutionEnvironment(executor=executor))
+    for options, name in (({}, "collect"), ({"pipeline.name": "mine"}, "mine")):
+        for key, value in options.items():
+            tables.get_config().set(key, value)
+        list(tables.execute_sql("SELECT n FROM (VALUES (1)) AS v(n)").collect())
+        assert executor.name == name
+
+
+def test_rows_that_have_been_read_are_not_an_empty_set(tables: StreamTableEnvironment) -> None:
+    """A program that prints a result and then collects it would take it for empty."""
+    result = tables.execute_sql("SELECT n FROM (VALUES (1), (2)) AS v(n)")
+    first = next(result.collect())
+    assert [*first, *(row[0] for row in result.collect())] == [1, 2]
+    for read in (result.collect, result.print):
+        with pytest.raises(ProgramError, match="have been read: execute the query again"):
+            read()
+
+
+@pytest.mark.parametrize("kind", ["general", "pandas"])
+def test_none_is_no_value_of_a_type_that_is_not_null(tables: StreamTableEnvironment, kind: Any) -> None:
+    """The planner relies on the type: `IS NULL` of such a function is false without looking."""
+
+    def nothing(value: Any) -> Any:
+        return None if kind == "general" else value.where(value != value)
+
+    tables.create_temporary_function("nothing", udf(nothing, result_type="DOUBLE NOT NULL", func_type=kind))
+    try:
+        with pytest.raises(Exception, match="nothing returned None for DOUBLE NOT NULL, which is not nullable"):
+            tables.execute_sql("SELECT nothing(CAST(n AS DOUBLE)) AS x FROM t").print()
+    finally:
+        tables.drop_temporary_function("nothing")

@@ -187,3 +187,32 @@ def test_what_is_reset_has_no_effect_on_later_jobs(tables: StreamTableEnvironmen
     tables.execute_sql("RESET")
     assert "with 2 subtasks" not in tables.explain_sql(query)
     assert env.configuration_of_job().to_dict() == before | {"execution.runtime-mode": "STREAMING"}
+
+
+def test_plans_and_statements_are_printed_without_a_frame(
+    tables: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lines of a text in a cell would break the frame, which is as wide as all of them together."""
+    lines = printed(tables, capsys, f"EXPLAIN {QUERY}")
+    assert lines[0] == "== Abstract Syntax Tree ==" and not [line for line in lines if line.startswith(("+--", "|"))]
+    tables.execute_sql("CREATE TABLE IF NOT EXISTS shown (n INT) WITH ('connector' = 'print')")
+    lines = printed(tables, capsys, "SHOW CREATE TABLE shown")
+    assert lines[0].startswith("CREATE TABLE") and lines[-1] == ")"
+
+
+def test_numbers_that_json_does_not_have_are_texts(
+    tables: StreamTableEnvironment, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A line with NaN is not JSON: other programs can't read it."""
+    query = "SELECT CAST(s AS DOUBLE) AS d FROM (VALUES ('NaN'), ('Infinity'), ('-Infinity')) AS v(s)"
+    lines = printed(tables, capsys, query, ResultMode.JSON)
+    found = [json.loads(line, parse_constant=lambda name: pytest.fail(name))["row"]["d"] for line in lines]
+    assert found == ["NaN", "Infinity", "-Infinity"]
+
+
+def test_a_cluster_gives_no_rows_of_queries() -> None:
+    """The error would be about methods of DataStreams."""
+    tables = StreamTableEnvironment.create(environment(1))
+    tables.execute_sql("SET 'execution.target' = 'remote'")
+    with pytest.raises(SqlError, match="write INSERT INTO a table"):
+        tables.execute_sql(QUERY)

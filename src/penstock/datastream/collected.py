@@ -45,6 +45,11 @@ class CloseableIterator(Generic[T]):
         """Wait for the next value and return it. Raises StopIteration when the job has ended."""
         return self.__next__()
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether all values have been read, or the iterator has been closed."""
+        return self._exhausted
+
     def get_job_client(self) -> Any:
         """Return the JobClient of the running job."""
         return self._client

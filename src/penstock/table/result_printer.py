@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import json
+import math
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -93,6 +94,9 @@ def _json_value(value: Any) -> Any:
         return bytes(value).hex()
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
+    if isinstance(value, float) and not math.isfinite(value):
+        # JSON has no such number: NaN, Infinity and -Infinity are texts, as in Flink's format.
+        return json.dumps(value)
     return str(value) if isinstance(value, (Decimal, datetime.timedelta)) else value
 
 

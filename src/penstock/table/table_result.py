@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any
 
+from penstock.common.errors import ProgramError
 from penstock.common.job_client import JobClient
 from penstock.common.types import Row
 from penstock.table.logical_types import LogicalType
@@ -106,9 +107,13 @@ class TableResult:
     def collect(self) -> Any:
         """Return an iterator over the rows, which closes the job when it is closed: use it in a `with` statement.
 
-        Rows of a query have a kind: INSERT, UPDATE_BEFORE, UPDATE_AFTER or DELETE. They can be read once.
+        Rows of a query have a kind: INSERT, UPDATE_BEFORE, UPDATE_AFTER or DELETE. They can be read once: another call
+        continues, and raises ProgramError when they have been read. Flink gives no rows then.
         """
-        return self._iterate()
+        rows = self._iterate()
+        if self._is_changelog and rows.is_closed:
+            raise ProgramError("the rows of this result have been read: execute the query again")
+        return rows
 
     def print(self) -> None:
         """Print the rows as a table, to the end of the job."""

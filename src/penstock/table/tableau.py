@@ -25,11 +25,15 @@ class Tableau:
         self._is_changelog = is_changelog
 
     def print(self, rows: Iterable[Row]) -> None:
-        """Print all rows, and how many there are."""
+        """Print all rows, and how many there are; of EXPLAIN and SHOW CREATE the text alone."""
         if self._is_changelog:
             count = self._print_with(self._widths(), (self._cells(row) for row in rows))
         else:
             all_cells = [self._cells(row) for row in rows]
+            if self._names == ["result"] and len(all_cells) == 1 and "\n" in all_cells[0][0]:
+                # A plan, or a statement: to be read, or pasted. Flink prints plans so, and its client statements.
+                print(all_cells[0][0].rstrip())
+                return
             widths = [len(name) for name in self._names]
             for cells in all_cells:
                 widths = [max(width, len(cell)) for width, cell in zip(widths, cells, strict=True)]

@@ -69,7 +69,7 @@ class TableOptions:
             all_keys = ", ".join([*keys, *(f"{prefix}*" for prefix in prefixes)])
             near = [name for key in unknown for name in closest(key, keys)]
             meant = f". Did you mean {' or '.join(map(repr, near))}?" if near else ""
-            raise self.error(f"the connector {connector!r} has no option {lacking}{meant or '.'} It has {all_keys}")
+            raise self.error(f"the connector {connector!r} has no option {lacking}. It has {all_keys}{meant}")
         configuration = Configuration.from_dict(dict(given))
         self._values: dict[str, Any] = {}
         for one in known:

@@ -56,7 +56,13 @@ def start(
     `StreamExecutionEnvironment.execute` raises.
     """
     options = _checked(environment, config, settings)
-    job_name = options.get("pipeline.name") or _name(plan)
+    job_name = options.get("pipeline.name") or ("collect" if result_table is not None else _name(plan))
+    target = options.get(options_of_jobs.TARGET.key) or environment.configuration_of_job().get(options_of_jobs.TARGET)
+    if result_table is not None and target == "remote":
+        raise SqlError(
+            "a job in a cluster can't give rows of a query to this program: write INSERT INTO a table, such as one of "
+            "the connector print, or execute the query without -m (execution.target: remote)"
+        )
     results = CollectedResults()
     with environment.separate_job(), _options_of_job(environment, options):
         plan = _restored(environment, plan, job_name)

@@ -22,6 +22,8 @@ from penstock.table.functions.java_text import double_text, parse_double
 
 Converter = Callable[[Any], Any]
 _DECODER = json.JSONDecoder(strict=False, parse_float=Decimal)
+_STANDARDS = {" ": "SQL", "T": "ISO-8601"}
+"""What is between date and time -> the value of the option timestamp-format.standard."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 
@@ -96,7 +98,7 @@ def _present(kind: pyarrow.DataType, reading: JsonReading) -> Converter:
     if arrow.is_time32(kind):
         return lambda value: time_of(_text(value)) // 1000 * 1000
     if arrow.is_timestamp(kind):
-        return lambda value: moment_of(_text(value), kind, reading.separator)
+        return lambda value: _moment(_text(value), kind, reading.separator)
     if arrow.is_binary(kind):
         return lambda value: base64.b64decode(_text(value), validate=True)
     if arrow.is_list(kind):
@@ -135,6 +137,13 @@ def _integer_of(kind: pyarrow.DataType) -> Converter:
         return int(value)
 
     return convert
+
+
+def _moment(text: str, kind: pyarrow.TimestampType, separator: str) -> int:
+    standard = _STANDARDS.get(text[len("2024-01-31") :][:1])
+    if standard is not None and separator not in text:
+        raise ValueError(f"{text!r:.80} is a timestamp of timestamp-format.standard = {standard}: set this option")
+    return moment_of(text, kind, separator)
 
 
 def _text(value: Any) -> str:

@@ -40,9 +40,9 @@ def moment_of(text: str, kind: pyarrow.TimestampType, separator: str) -> int:
 
     With a time zone the text ends with Z. Raises ValueError.
     """
-    day, _, time = text.partition(separator)
-    nanos, zone = _nanos_of_day(time, needs_seconds=separator == " ")
-    if bool(zone) != (kind.tz is not None):
+    day, found, time = text.partition(separator)
+    nanos, zone = _nanos_of_day(time, needs_seconds=separator == " ") if found else (0, "")
+    if not found or bool(zone) != (kind.tz is not None):
         example = f"2024-01-31{separator}23:59:59.999{'Z' if kind.tz is not None else ''}"
         raise ValueError(f"expected a timestamp such as {example}, got {text!r:.80}")
     return (date_of(day) * 86_400_000_000_000 + nanos) // (1_000_000_000 // _PER_SECOND[kind.unit])

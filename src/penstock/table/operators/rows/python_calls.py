@@ -112,6 +112,7 @@ class BoundCall:
         self._type = result
         self._sql = sql
         self._readers = [reader_of(one) for one in types]
+        self._no_null = f"{call.name} returned None for {result}, which is not nullable"
         self._writers: dict[str, Callable[[Sequence[Any]], pa.Array]] = {}
 
     def __call__(self, columns: Sequence[Column], context: Context) -> Column:
@@ -167,7 +168,12 @@ class BoundCall:
     ) -> pa.Array:
         write = self._writers.get(zone) or self._writers.setdefault(zone, writer_of(self._type, zone))
         try:
-            return write(results)
+            array = write(results)
+            if array.null_count and not self._type.nullable and counts is None:
+                self._fail(TypeError(self._no_null), columns, array.is_null().index(True).as_py())
+            return array
+        except MethodError:
+            raise
         except NOT_OF_A_VALUE:
             raise
         except RAISED as error:
@@ -188,6 +194,8 @@ class BoundCall:
             array = self._converted(found, rows, zone)
         except RAISED as error:
             self._fail(error, columns, 0, more)
+        if array.null_count and not self._type.nullable:
+            self._fail(TypeError(self._no_null), columns, array.is_null().index(True).as_py(), more)
         if len(array) != rows:
             text = f"{self._call.name} returned {len(array)} values for a batch of {rows} rows: return one for each"
             self._fail(TypeError(text), columns, 0, more)
