@@ -198,15 +198,17 @@ class Subtasks:
         given = {f"sink.partition-commit.{key.replace('_', '-')}": value for key, value in options.items()}
         given |= {"path": str(path), "format": "json", "sink.partition-commit.policy.kind": "success-file"}
         self.path = path
+        self.is_by_time = options["trigger"] == "partition-time"
         self.sink = sink_of(table_of({"n": "INT", "d": "STRING"}, given, ["d"]))
         self.contexts = [SimpleSinkContext(subtask, 2) for subtask in range(2)]
         self.writers: list[SinkWriter[Any]] = [self.sink.create_writer(one) for one in self.contexts]
 
     def checkpoint(self, *times_ms: int) -> list[Any]:
-        """Take a checkpoint at the watermark and clock of each subtask. Return what is to be committed."""
+        """Take a checkpoint at the watermark of each subtask, or its clock. Return what is to be committed."""
         found = []
         for context, writer, time_ms in zip(self.contexts, self.writers, times_ms, strict=True):
-            context.watermark = context.clock_ms = time_ms
+            # The other time would complete all partitions.
+            context.watermark, context.clock_ms = (time_ms, 99 * DAY_MS) if self.is_by_time else (99 * DAY_MS, time_ms)
             writer.flush(False)
             found += writer.prepare_commit()
         return found
