@@ -113,6 +113,26 @@ def test_changes_update_and_delete_rows(sql: Sql, batch: str) -> None:
     assert sql.server.rows(target) == [("a", 3), ("it's", 1), ("old", 1)]
 
 
+def test_names_and_values_are_not_sql(sql: Sql) -> None:
+    """A column called `order`, or a text with a quote, would change the statement."""
+    columns = '"order" text PRIMARY KEY, "a""b" text'
+    target, appended = sql.server.create(columns), sql.server.create(columns)
+    declared = '`order` STRING, `a"b` STRING'
+    sql.create("t", f"{declared}, PRIMARY KEY (`order`) NOT ENFORCED", target)
+    sql.create("u", declared, appended)
+    rows = [("', ''); --", '"x"'), ("%s", "'")]
+    values = ", ".join(
+        "({})".format(", ".join(f"'{one.replace(chr(39), chr(39) * 2)}'" for one in row)) for row in rows
+    )
+    grouped = f"SELECT k, MAX(v) FROM (VALUES {values}) AS v(k, v) GROUP BY k ON CONFLICT DO DEDUPLICATE"
+    for table, query in (("t", grouped), ("u", f"VALUES {values}")):
+        sql.tables.execute_sql(f"INSERT INTO {table} {query}").wait()
+        assert sql.rows(f'SELECT `order`, `a"b` FROM {table}') == sorted(rows)
+    sql.tables.execute_sql(f"CREATE TEMPORARY VIEW v AS SELECT k, PROCTIME() AS p FROM (VALUES {values}) AS v(k, o)")
+    join = "v JOIN u FOR SYSTEM_TIME AS OF v.p ON v.k = u.`order`"
+    assert sql.rows(f'SELECT v.k, u.`a"b` FROM {join}') == sorted(rows)
+
+
 def test_rows_without_a_key_are_appended(sql: Sql) -> None:
     """Equal rows are different rows, and updates could not be written."""
     target = sql.server.create("n bigint, made timestamp")

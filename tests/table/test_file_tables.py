@@ -162,6 +162,31 @@ def test_options_that_are_refused(options: dict[str, Any], reason: str) -> None:
         sink_of(table_of({"n": "INT"}, options))
 
 
+def test_files_are_closed_by_size_and_age(tmp_path: Path) -> None:
+    """Readers would wait for rows, or files would grow without bound."""
+    options = {"path": tmp_path, "format": "csv", "sink.rolling-policy.file-size": "10 b"}
+    options |= {"sink.rolling-policy.rollover-interval": "1 min", "sink.rolling-policy.inactivity-interval": "30 s"}
+    sink, context = sink_of(table_of({"n": "INT"}, options)), SimpleSinkContext(0, 1)
+    writer = sink.create_writer(context)
+
+    def closed(clock_ms: int, *numbers: int) -> int:
+        """Write rows, have the writer look at the time, and return how many files it closes."""
+        context.clock_ms = clock_ms
+        if numbers:
+            writer.write_columns(pa.RecordBatch.from_pydict({"n": pa.array(numbers, pa.int32())}))
+        writer.on_wake(clock_ms)
+        return len(writer.prepare_commit())
+
+    assert closed(0, 1) == 0
+    assert closed(20_000, 2) == 0
+    assert closed(59_000) == 1, "inactivity"
+    assert closed(60_000, 3) == 0
+    for second in range(80, 120, 20):
+        assert closed(second * 1000, 4) == 0
+    assert closed(121_000) == 1, "age"
+    assert closed(122_000, *range(1000, 1010)) == 5, "size: two rows in each"
+
+
 def days(*numbers: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"n": pa.array(numbers, pa.int32()), "d": [f"1970-01-0{n}" for n in numbers]})
 
@@ -173,15 +198,17 @@ class Subtasks:
         given = {f"sink.partition-commit.{key.replace('_', '-')}": value for key, value in options.items()}
         given |= {"path": str(path), "format": "json", "sink.partition-commit.policy.kind": "success-file"}
         self.path = path
+        self.is_by_time = options["trigger"] == "partition-time"
         self.sink = sink_of(table_of({"n": "INT", "d": "STRING"}, given, ["d"]))
         self.contexts = [SimpleSinkContext(subtask, 2) for subtask in range(2)]
         self.writers: list[SinkWriter[Any]] = [self.sink.create_writer(one) for one in self.contexts]
 
     def checkpoint(self, *times_ms: int) -> list[Any]:
-        """Take a checkpoint at the watermark and clock of each subtask. Return what is to be committed."""
+        """Take a checkpoint at the watermark of each subtask, or its clock. Return what is to be committed."""
         found = []
         for context, writer, time_ms in zip(self.contexts, self.writers, times_ms, strict=True):
-            context.watermark = context.clock_ms = time_ms
+            # The other time would complete all partitions.
+            context.watermark, context.clock_ms = (time_ms, 99 * DAY_MS) if self.is_by_time else (99 * DAY_MS, time_ms)
             writer.flush(False)
             found += writer.prepare_commit()
         return found

@@ -309,6 +309,55 @@ def test_raw_messages(kind: pa.DataType, value: Any, message: bytes) -> None:
 
 
 @pytest.mark.parametrize(
+    ("charset", "text", "message", "other"),
+    [
+        ("ISO-8859-1", "é€", b"\xe9?", "é?"),
+        ("windows-1252", "é€", b"\xe9\x80", "é€"),
+        ("UTF-16", "é", b"\xfe\xff\x00\xe9", "é"),
+        ("UTF-16", "", b"", ""),
+        ("UTF-16LE", "é", b"\xe9\x00", "é"),
+        ("UTF-32", "é", b"\x00\x00\x00\xe9", "é"),
+        ("US-ASCII", "é", b"?", "?"),
+    ],
+)
+def test_raw_texts_in_other_charsets(charset: str, text: str, message: bytes, other: str) -> None:
+    """A text that the charset does not have would fail the job, and Java's programs would read other texts."""
+    schema = pa.schema([("v", pa.string())])
+    form = format_of("raw", charset=charset)
+    assert list(form.encoder(schema)(pa.RecordBatch.from_pylist([{"v": text}], schema=schema))) == [message]
+    assert form.decoder(schema).decode([message], lambda: None).batch.to_pylist() == [{"v": other}]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"), [(b"\xff\xfe\xe9\x00", "é"), (b"\x00\xe9", "é"), (b"\xfe\xff\x00\xe9", "é")]
+)
+def test_raw_texts_that_name_their_order(message: bytes, text: str) -> None:
+    """Texts of Java without a mark have the order that this machine does not have."""
+    schema = pa.schema([("v", pa.string())])
+    found = format_of("raw", charset="UTF-16").decoder(schema).decode([message], lambda: None)
+    assert found.batch.to_pylist() == [{"v": text}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "message"),
+    [
+        (pa.int8(), -2, b"\xfe"),
+        (pa.int16(), 258, b"\x02\x01"),
+        (pa.int64(), 1, b"\x01" + bytes(7)),
+        (pa.float32(), 1.0, b"\x00\x00\x80?"),
+        (pa.bool_(), False, b"\x00"),
+    ],
+)
+def test_raw_numbers_in_the_other_order(kind: pa.DataType, value: Any, message: bytes) -> None:
+    """Other programs would read other numbers, and NULL would be one."""
+    schema = pa.schema([("v", kind)])
+    form = format_of("raw", endianness="little-endian")
+    batch = pa.RecordBatch.from_pylist([{"v": value}, {"v": None}], schema=schema)
+    assert list(form.encoder(schema)(batch)) == [message, None]
+    assert form.decoder(schema).decode([message, None], lambda: None).batch.equals(batch)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
     ("name", "options", "reason"),
     [
         ("json", {"fail_on_missing_field": True, "ignore_parse_errors": True}, "can't both be true"),
@@ -317,6 +366,7 @@ def test_raw_messages(kind: pa.DataType, value: Any, message: bytes) -> None:
         ("csv", {"disable_quote_character": True, "quote_character": "'"}, "can't be set"),
         ("raw", {"endianness": "middle"}, "big-endian or little-endian"),
         ("raw", {"charset": "nope"}, "no charset"),
+        ("raw", {"charset": "hex"}, "no charset"),
         ("avro", {"encoding": "json"}, "must be binary"),
     ],
 )

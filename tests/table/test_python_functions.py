@@ -5,7 +5,9 @@ The planner's jars are fetched the first time. Where neither they nor Java can b
 
 from __future__ import annotations
 
+import base64
 import datetime
+import pickle
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
@@ -22,7 +24,7 @@ from penstock.common.errors import UserFunctionError
 from penstock.common.types import Row
 from penstock.table import DataTypes
 from penstock.table.expressions import call, col
-from penstock.table.planner.errors import PlannerError, SqlError
+from penstock.table.planner.errors import PlannerError, SqlError, UnsupportedPlanError
 from penstock.table.planner.planner import shared_process
 from penstock.table.udf import FunctionContext, ScalarFunction, TableFunction, udaf, udf, udtf
 
@@ -407,6 +409,46 @@ def test_coroutines_are_refused() -> None:
 
     with pytest.raises(TypeError, match="asynchronous"):
         udf(later, result_type="BIGINT")
+
+
+class Trap:
+    """Creates a file where it is unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.file,)
+
+
+def test_a_plan_in_a_file_can_not_run_code(tmp_path: Path) -> None:
+    """Whoever sends a plan would run code: functions of a plan are names, which the program knows or does not."""
+    plan, sprung = tmp_path / "plan.json", tmp_path / "sprung"
+    tables = Tables()
+    tables.create("t", ROW, inserts([("a", 1, 0.5)]))
+    tables.create("o", "n BIGINT")
+    tables.environment.create_temporary_system_function("add_up", add)
+    tables.environment.execute_sql(f"COMPILE PLAN '{plan}' FOR INSERT INTO o SELECT add_up(n, 5) FROM t")
+    payload = base64.b64encode(pickle.dumps(Trap(sprung))).decode()
+    text = plan.read_text()
+    assert '"add_up"' in text and "base64" not in text
+    named = '"systemName" : "add_up"'
+    for forged, reason in (
+        (f'{named}, "instance" : "{payload}"', "unknown field `instance`"),
+        (f'"class" : "{payload}"', "unknown field `class`"),
+        (f'"systemName" : "{payload}"', "is not supported"),
+        ('"catalogName" : "os.abort"', "function os.abort is not supported"),
+    ):
+        assert named in text
+        plan.write_text(text.replace(named, forged))
+        with pytest.raises(UnsupportedPlanError, match=reason):
+            tables.environment.execute_sql(f"EXECUTE PLAN '{plan}'")
+        assert not sprung.exists()
+    plan.write_text(text)
+    tables.environment.execute_sql(f"EXECUTE PLAN '{plan}'")
+    assert tables.listed.sinks["o"] == inserts([(6,)])
+    pickle.loads(base64.b64decode(payload))
+    assert sprung.exists(), "the trap works"
 
 
 def test_a_plan_with_functions_is_explained() -> None:

@@ -127,6 +127,40 @@ def test_the_password_is_not_shown() -> None:
     assert pickle.loads(pickle.dumps(sink)).describe() == sink.describe()
 
 
+@pytest.mark.parametrize(
+    ("parameters", "settings"),
+    [
+        ("ApplicationName=shop&loginTimeout=5", {"application_name": "shop", "connect_timeout": "5"}),
+        ("currentSchema=a b,public", {"options": r"-c search_path=a\ b,public"}),
+        ("currentSchema=s&options=-c%20jit=off", {"options": "-c jit=off -c search_path=s"}),
+        ("options=-c%20jit=off&currentSchema=s", {"options": "-c jit=off -c search_path=s"}),
+        ("ssl=true", {"sslmode": "verify-full"}),
+        ("ssl=true&sslmode=require", {"sslmode": "require"}),
+        ("sslmode=require&ssl=true", {"sslmode": "require"}),
+        ("reWriteBatchedInserts=true&stringtype=unspecified", {}),
+        ("targetServerType=preferSecondary&tcpKeepAlive=true", {"target_session_attrs": "prefer-standby"}),
+        ("user=ada&password=x%26y", {"user": "ada", "password": "x&y"}),
+    ],
+)
+def test_parameters_of_jdbc(parameters: str, settings: dict[str, str]) -> None:
+    """A program of Flink's would have to be changed, and would not be told how."""
+    found = Database(f"jdbc:postgresql://db.example:5433/flights?{parameters}")._settings()
+    assert settings.items() <= found.items() and found["host"] == "db.example" and found["dbname"] == "flights"
+    assert not {"ssl", "currentSchema", "stringtype"} & found.keys()
+
+
+def test_a_parameter_that_nobody_knows_is_named() -> None:
+    """The message would speak of special characters, and the user would look at the password."""
+    with pytest.raises(ConfigurationError, match="which has the unknown parameter 'nope'") as failed:
+        str(Database("jdbc:postgresql://h/d?nope=wonder&sslmode=require"))
+    assert "wonder" not in str(failed.value)
+    # A password with a question mark.
+    assert str(Database("jdbc:postgresql://ada:x?wonder=1@h/d")) == "h:5432/d"
+    with pytest.raises(ConfigurationError) as failed:
+        str(Database("jdbc:postgresql://ada:x?wonder=1@h/d?nope=1"))
+    assert "wonder" not in str(failed.value)
+
+
 def test_other_databases_are_refused() -> None:
     """A program for MySQL would fail when its first row comes, and with a riddle."""
     assert checked_url("jdbc:postgresql://h/d") and checked_url("host=h dbname=d")

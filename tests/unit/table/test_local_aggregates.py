@@ -101,6 +101,15 @@ def test_a_bundle_has_no_more_rows_than_its_size() -> None:
     assert sent.events == [(1, 3, 2, 2), (1, 12, 2, 2)]
 
 
+def test_a_bundle_ends_with_its_last_row() -> None:
+    """As in Flink: its rows would wait for the next one, which may come much later."""
+    one, sent = group(3)
+    one.process(chunk((1, 1, 0), (1, 2, 0)))
+    assert sent.events == []
+    one.process(chunk((1, 4, 0)))
+    assert sent.events == [(1, 7, 3, 3)]
+
+
 @pytest.mark.parametrize("event", [*ENDS, "idleness"])
 def test_slices_of_windows_are_sent_with(event: str) -> None:
     """Each key and slice gives a row, when the first of the slices has ended, before a barrier, and before idleness."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from types import ModuleType
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from penstock.common.doors.extras import POSTGRES, package_of
 from penstock.common.errors import ConfigurationError, JobError
 from penstock.connectors.base.retries import TransientError
+from penstock.connectors.postgres.jdbc_url import PREFIX, libpq_url
 
-_JDBC = "jdbc:"
 _SCHEMES = ("postgresql://", "postgres://")
 _HIDDEN = "***"
 _CONNECT_TIMEOUT_S = "30"
@@ -58,6 +59,10 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         host, port = known.get("host", "localhost").rpartition("@")[2], known.get("port", "5432")
         return f"{host}:{port}/{known.get('dbname', '')}".rstrip("/")
 
+    def check(self) -> None:
+        """Raise ConfigurationError if the address can't be read, or psycopg is missing."""
+        self._settings()
+
     def connect(self, application_name: str, **settings: str) -> Any:
         """Return a connection in autocommit. `settings`: libpq's; the url overrides them. Raise PostgresError."""
         package = psycopg()
@@ -101,14 +106,15 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     def _settings(self) -> dict[str, str]:
         package = psycopg()
-        url = self.url.removeprefix(_JDBC)
+        url = libpq_url(self.url)
         try:
             known = {name: str(value) for name, value in package.conninfo.conninfo_to_dict(url).items()}
         except package.Error:
             # The message of the error contains parts of the url, possibly of the password.
             raise ConfigurationError(
-                "cannot read the url of PostgreSQL: expected one like postgresql://host:5432/database, with special "
-                "characters in user and password as %XX. It is not shown, because it may contain a password"
+                f"cannot read the url of PostgreSQL{_unknown_parameters(url)}: expected one like "
+                "postgresql://host:5432/database, with special characters in user and password as %XX. It is not "
+                "shown, because it may contain a password"
             ) from None
         # JDBC's parameters with the same meaning.
         if "user" not in known and self.user_name is not None:
@@ -118,17 +124,25 @@ class Database(msgspec.Struct, frozen=True, repr_omit_defaults=True):
         return known
 
 
+def _unknown_parameters(url: str) -> str:
+    """Say which parameters of an address libpq does not know, unless they may be a part of a password."""
+    query = url.partition("?")[2]
+    known = {option.keyword.decode() for option in psycopg().pq.Conninfo.get_defaults()}
+    names = [] if "@" in query else sorted({name for name, _ in parse_qsl(query, keep_blank_values=True)} - known)
+    return f", which has the unknown parameter {' and '.join(map(repr, names))}" if names else ""
+
+
 def checked_url(url: Any) -> str:
     """Raise TypeError or ValueError if this is not an address of PostgreSQL, without showing it."""
     if not isinstance(url, str):
         raise TypeError(f"the url of a database must be a str, got a {type(url).__name__}")
-    plain = url.removeprefix(_JDBC)
+    plain = url.removeprefix(PREFIX)
     if "://" in plain and not plain.startswith(_SCHEMES):
         scheme = plain.partition("://")[0]
         raise ValueError(
             f"the url must begin with postgresql://, got {scheme}://. For other databases use SqlSource and SqlSink"
         )
-    if url.startswith(_JDBC) and not plain.startswith(_SCHEMES):
+    if url.startswith(PREFIX) and not plain.startswith(_SCHEMES):
         raise ValueError(
             "the url must begin with jdbc:postgresql://, got another database. "
             "For other databases use SqlSource and SqlSink"

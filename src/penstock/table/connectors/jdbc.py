@@ -9,6 +9,7 @@ import pyarrow
 
 from penstock.common.config_options import ConfigOption, option
 from penstock.common.config_values import BooleanType, DurationType, IntegerType, TextType
+from penstock.common.errors import ConfigurationError
 from penstock.connectors.postgres.connection import Database, checked_url
 from penstock.connectors.postgres.sink.sink import PostgresSink
 from penstock.table.connectors.jdbc_lookup import JdbcLookup
@@ -45,6 +46,7 @@ SCAN_PARALLELISM = option("scan.parallelism", IntegerType(least=1), None)
 LOOKUP_RETRIES = option("lookup.max-retries", IntegerType(least=0), 3)
 OLD_CACHE_ROWS = option("lookup.cache.max-rows", IntegerType(64), None)
 OLD_CACHE_TTL = option("lookup.cache.ttl", DurationType(), None)
+OLD_CACHE_MISSING = option("lookup.cache.caching-missing-key", BooleanType(), True)
 FLUSH_ROWS = option("sink.buffer-flush.max-rows", IntegerType(least=1), 100)
 FLUSH_INTERVAL = option("sink.buffer-flush.interval", DurationType(), 1000)
 SINK_RETRIES = option("sink.max-retries", IntegerType(least=0), 3)
@@ -66,6 +68,7 @@ OPTIONS: tuple[ConfigOption[Any], ...] = (
     LOOKUP_RETRIES,
     OLD_CACHE_ROWS,
     OLD_CACHE_TTL,
+    OLD_CACHE_MISSING,
     FLUSH_ROWS,
     FLUSH_INTERVAL,
     SINK_RETRIES,
@@ -82,10 +85,6 @@ class JdbcConnector(TableConnector):
     def scan(self, request: ScanRequest) -> TableScan:
         options, database = _checked(request.table)
         columns = TableColumns(request.whole)
-        parts = (PARTITION, PARTITIONS, LOWER, UPPER)
-        given = [one.key for one in parts if options.get(one) is not None]
-        if given and len(given) < len(parts):
-            raise options.error(f"{', '.join(one.key for one in parts)} are set together, got only {', '.join(given)}")
         column = options.get(PARTITION)
         names = [field.name for field in physical_columns(request.table)]
         if column is not None and column not in names:
@@ -165,12 +164,22 @@ def _checked(table: ContextResolvedTable) -> tuple[TableOptions, Database]:
         raise options.error(
             "url must be like jdbc:postgresql://host:5432/database: only PostgreSQL is supported"
         ) from None
-    if (options.get(USER) is None) != (options.get(PASSWORD) is None):
-        raise options.error("username and password are set together")
+    for together in ((USER, PASSWORD), (PARTITION, PARTITIONS, LOWER, UPPER), (OLD_CACHE_ROWS, OLD_CACHE_TTL)):
+        given = [one.key for one in together if options.get(one) is not None]
+        if given and len(given) < len(together):
+            all_keys = " and ".join(", ".join(one.key for one in together).rsplit(", ", 1))
+            raise options.error(f"{all_keys} are set together, got only {', '.join(given)}")
+    if options.get(PARTITION) is not None and options.get(LOWER) > options.get(UPPER):
+        raise options.error(f"{LOWER.key} {options.get(LOWER)} is above {UPPER.key} {options.get(UPPER)}")
     for field in physical_columns(table):
         if pyarrow.types.is_map(field.type) or pyarrow.types.is_struct(field.type):
             raise options.error(f"the column {field.name} has the type {field.type}, which databases do not have")
-    return options, Database(url, options.get(USER), options.get(PASSWORD))
+    database = Database(url, options.get(USER), options.get(PASSWORD))
+    try:
+        database.check()
+    except ConfigurationError as error:
+        raise options.error(str(error)) from None
+    return options, database
 
 
 def _ordering_column(table: ContextResolvedTable, names: Sequence[str]) -> str:
@@ -189,7 +198,9 @@ def _ordering_column(table: ContextResolvedTable, names: Sequence[str]) -> str:
 
 def _cache(options: TableOptions) -> CacheOptions | Reloads | None:
     """Return the cache of lookups, also by the names that older versions of Flink have for its options."""
+    cache = cache_of(options, loads=True)
     rows, ttl_ms = options.get(OLD_CACHE_ROWS), options.get(OLD_CACHE_TTL)
-    if rows is not None and ttl_ms is not None:
-        return CacheOptions(rows, None, ttl_ms, cache_missing_key=True)
-    return cache_of(options, loads=True)
+    # As in Flink, zero by the old names disables the cache, and the new names outweigh them.
+    if cache is None and rows is not None and rows > 0 and ttl_ms > 0:
+        return CacheOptions(rows, None, ttl_ms, options.get(OLD_CACHE_MISSING))
+    return cache

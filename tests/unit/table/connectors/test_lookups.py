@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy
 import pyarrow
@@ -45,3 +46,61 @@ def test_a_row_without_a_key_is_named(places: list[int]) -> None:
     """Rows would be lost, or the error would be NumPy's."""
     with pytest.raises(ValueError, match=r"Rows\.find returned 3 rows and the places .*: each row needs the position"):
         cached(Rows(places), lambda: 0)(KEYS)
+
+
+class Asked(TableLookup):
+    """Knows all keys below 100, and what it was asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        self.cache = CacheOptions(**options)
+        self.asked: list[int] = []
+        self.now_ms = 0
+        self._cached = cached(self, lambda: self.now_ms)
+
+    def find(self, keys: pyarrow.RecordBatch) -> Found:
+        values = keys.column("k").to_pylist()
+        self.asked += values
+        places = [place for place, value in enumerate(values) if value < 100]
+        names = pyarrow.array([f"{values[place]} at {self.now_ms}" for place in places], pyarrow.string())
+        return Found(numpy.array(places, numpy.int64), pyarrow.record_batch([names], names=["name"]))
+
+    def at(self, now_ms: int, *keys: int) -> tuple[list[int], list[str]]:
+        """Look keys up at a time. Return those that were asked for, and the rows."""
+        self.now_ms, self.asked = now_ms, []
+        rows = self._cached(pyarrow.record_batch([pyarrow.array(keys)], names=["k"])).rows
+        return self.asked, rows.column("name").to_pylist()
+
+
+def test_rows_expire_after_they_were_written() -> None:
+    """A change of the table would be seen never, or a time later than the user has set."""
+    one = Asked(expire_after_write_ms=10)
+    assert one.at(0, 1, 2) == ([1, 2], ["1 at 0", "2 at 0"])
+    assert one.at(5, 1, 3) == ([3], ["1 at 0", "3 at 5"])
+    assert one.at(9, 1) == ([], ["1 at 0"])
+    assert one.at(10, 1, 3) == ([1], ["1 at 10", "3 at 5"])
+
+
+def test_rows_expire_after_they_were_read() -> None:
+    """Keys that nobody asks for would stay, and those that are used be asked for again."""
+    one = Asked(expire_after_access_ms=10)
+    one.at(0, 1, 2)
+    assert one.at(9, 1) == ([], ["1 at 0"])
+    assert one.at(18, 1, 2) == ([2], ["1 at 0", "2 at 18"])
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_key_without_rows(keeps: bool) -> None:
+    """The database would be asked for it again and again, or a row that comes later never be seen."""
+    one = Asked(cache_missing_key=keeps)
+    assert one.at(0, 100, 1) == ([100, 1], ["1 at 0"])
+    assert one.at(1, 100, 1) == ([] if keeps else [100], ["1 at 0"])
+
+
+def test_the_key_that_was_read_least_recently_goes() -> None:
+    """Memory would grow with the keys, or the most frequent ones be asked for each time."""
+    one = Asked(max_rows=2)
+    one.at(0, 1, 2)
+    one.at(1, 1)
+    assert one.at(2, 3) == ([3], ["3 at 2"])
+    assert one.at(3, 1, 3) == ([], ["1 at 0", "3 at 2"])
+    assert one.at(4, 2) == ([2], ["2 at 4"])

@@ -17,6 +17,8 @@ from penstock.table.connectors.formats.message_format import Encoder, MessageDec
 CHARSET = option("charset", TextType(), "UTF-8")
 ENDIANNESS = option("endianness", TextType(), "big-endian")
 _ORDERS = {"big-endian": ">", "little-endian": "<"}
+_MARKS = {"utf-16": codecs.BOM_UTF16_BE, "utf-32": b""}
+"""Charsets without an order of bytes, and what Java writes at the beginning to name it."""
 _NUMBERS = {
     pyarrow.int8(): "b",
     pyarrow.int16(): "h",
@@ -39,7 +41,7 @@ class RawFormat(MessageFormat):
         if self.get(ENDIANNESS) not in _ORDERS:
             raise ValueError(f"endianness must be big-endian or little-endian, got {self.get(ENDIANNESS)!r}")
         try:
-            codecs.lookup(self.get(CHARSET))
+            "".encode(self.get(CHARSET))
         except LookupError:
             raise ValueError(f"there is no charset {self.get(CHARSET)!r}") from None
 
@@ -84,7 +86,7 @@ class _Decoder(MessageDecoder):
             return message
         if arrow.is_string(self._kind):
             # As Java decodes: what is not of the charset becomes a replacement character.
-            return message.decode(self._charset, "replace")
+            return message.decode(_with_order(self._charset, message), "replace")
         form = self._order + _NUMBERS[self._kind]
         if len(message) != struct.calcsize(form):
             raise ValueError(f"expected {struct.calcsize(form)} bytes for the type {self._kind}, got {len(message)}")
@@ -106,6 +108,16 @@ class _Encoder:
         if arrow.is_binary(self._kind):
             return bytes
         if arrow.is_string(self._kind):
-            return lambda value: value.encode(self._charset)
+            # As Java encodes: what the charset does not have becomes a question mark.
+            order, mark = _with_order(self._charset), _MARKS.get(codecs.lookup(self._charset).name, b"")
+            return lambda value: mark + value.encode(order, "replace") if value else b""
         form = self._order + _NUMBERS[self._kind]
         return lambda value: struct.pack(form, value)
+
+
+def _with_order(charset: str, message: bytes = b"") -> str:
+    """Return the charset with its order of bytes: unless a message says another, Java's is big-endian."""
+    name = codecs.lookup(charset).name
+    if name not in _MARKS or message.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE, codecs.BOM_UTF32_BE)):
+        return name
+    return f"{name}-be"
