@@ -13,6 +13,7 @@ from tests.simulation.programs import environment, explained, script, scripted, 
 from penstock.common.job_status import JobStatus
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.datastream import ProcessFunction, StreamExecutionEnvironment
+from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.superstep_edges import SuperstepEdge, SuperstepFeedbackEdge
 from penstock.engine.runtime.operators.superstep_head import SuperstepHead
@@ -101,6 +102,15 @@ def deferred(env: Any) -> Any:
     return iteration.close_with(iteration.workset, counted.rebalance())
 
 
+def far(env: Any) -> Any:
+    """The heads of the second iteration are several levels apart: one reads the first iteration after exchanges."""
+    entries = numbers(env).map(lambda number: (number, 100))
+    moved = first_iteration(env).key_by(first_of).map(lambda pair: pair).rebalance().map(lambda pair: pair)
+    iteration = iterate_delta(entries, moved.rebalance(), ROUNDS + 1, key=first_of, deferred=True)
+    counted = iteration.workset.map(lambda pair: (pair[0], pair[1] + 1))
+    return iteration.close_with(iteration.workset, counted.rebalance())
+
+
 def crossed(env: Any) -> Any:
     """Meet a stream from outside, whose records wait in state."""
     iteration = iterate(first_iteration(env), ROUNDS)
@@ -158,6 +168,7 @@ PROGRAMS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "bulk": (bulk, [(number, SUPERSTEPS + ROUNDS) for number in NUMBERS]),
     "delta": (delta, [(number, 100 + ROUNDS * SUPERSTEPS) for number in NUMBERS]),
     "deferred": (deferred, [(number, SUPERSTEPS + ROUNDS) for number in NUMBERS]),
+    "far": (far, [(number, SUPERSTEPS + ROUNDS) for number in NUMBERS]),
     "crossed": (crossed, [(number, SUPERSTEPS + ROUNDS) for number in NUMBERS]),
     "beside": (beside, [(number, one + ROUNDS) for number in NUMBERS for one in (SUPERSTEPS, 50)]),
     "slower": (slower, [(number, 50 + ROUNDS) for number in NUMBERS]),
@@ -255,9 +266,19 @@ def feedback_is_lost(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(edge, "holds_superstep", OutputEdge.holds_superstep)
 
 
+def feedback_is_relayed(patch: pytest.MonkeyPatch) -> None:
+    """What a head tells one on a later level goes to the slot that would relay rows."""
+    patch.setattr(EdgeInfo, "hop", _relay)
+
+
+def _relay(edge: EdgeInfo, level: int, sender: int, target: int) -> int:
+    return target if level >= edge.target_level else sender % edge.widths[level]
+
+
 @pytest.mark.parametrize(
     ("fault", "name"),
     [
+        (feedback_is_relayed, "far"),
         (one_head_knows, "slower"),
         (nothing_is_in_fields, "broadcast set"),
         (aggregates_are_lost, "aggregated"),

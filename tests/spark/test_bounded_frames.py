@@ -76,7 +76,7 @@ def batch_environment(way: str = "frames", parallelism: int = 2) -> StreamExecut
 
 
 def random_frame(spark: Any, dice: random.Random, rows: int) -> Any:
-    """A frame of few values, which are equal often, and missing often. The simulator cannot compare NaN."""
+    """A frame of few values, which are equal often, and missing often."""
     return frame_of(spark, random_table(dice, rows))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator as operators
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
@@ -11,6 +10,7 @@ from penstock.common.functions.field_aggregates import MAX, MIN, SUM
 from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import TypeInformation, Types
 from penstock.common.types import Row
+from penstock.common.values.ordered import is_greater, is_less
 from penstock.datastream.arguments import as_function, checked_on_error, field_name_of, field_of, output_type_of
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.field_aggregation import field_aggregation, fields_of_key, running_aggregate_operator
@@ -284,7 +284,7 @@ class KeyedStream(DataStream[T], Generic[T, K]):
         )
 
     def _best(self, name: str, field: int | str, kind: str, whole: bool) -> DataStream[T]:
-        better = operators.lt if kind == MIN else operators.gt
+        better = is_less if kind == MIN else is_greater
         return self._rolling(name, BestReduce(self._field(field), better, whole), kind)
 
     def _rolling(self, name: str, reduce: FieldReduce, kind: str) -> DataStream[T]:

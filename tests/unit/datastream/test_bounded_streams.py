@@ -245,3 +245,40 @@ def test_fields_of_pairs_are_selected_without_a_function() -> None:
         left.join(right).where("key").equal_to("key").select(["nme"])
     with pytest.raises(ValueError, match="both streams have a field 'name' to select"):
         left.cross(right).select(["name"], ["name"])
+
+
+NAN, WITH_NAN = float("nan"), [3.0, float("nan"), 1.0, -0.5, float("nan"), 2.0, 0.0, float("inf"), -1.0]
+IN_ORDER = [-1.0, -0.5, 0.0, 1.0, 2.0, 3.0, float("inf"), NAN, NAN]
+
+
+def measured(numbers: list[float], parallelism: int = 1) -> DataStream[Any]:
+    row_type = Types.ROW_NAMED(["key", "number"], [Types.INT(), Types.DOUBLE()])
+    env = environment().set_parallelism(parallelism)
+    return env.from_collection([Row(key=1, number=number) for number in numbers], row_type)
+
+
+@pytest.mark.parametrize("select", ["number", lambda row: row.number, lambda row: (row.key, [row.number])])
+@pytest.mark.parametrize("order", Order)
+def test_nan_is_sorted_as_the_greatest_number(select: Any, order: Order) -> None:
+    """A NaN would leave all other records out of order, and DataFrames would give another order."""
+    expected = IN_ORDER[::-1] if order is Order.DESCENDING else IN_ORDER
+    for stream in measured(WITH_NAN), measured(WITH_NAN).partition_by_range(select), measured(WITH_NAN).key_by("key"):
+        rows = collected(stream.full_window_partition().sort_partition(select, order))
+        assert repr([row.number for row in rows]) == repr(expected)
+
+
+def test_nan_is_in_the_last_range() -> None:
+    """Ranges would overlap."""
+    ranges = measured([*WITH_NAN, *WITH_NAN], 2).rebalance().partition_by_range("number").full_window_partition()
+    parts = collected(ranges.sort_partition("number").full_window_partition().map_partition(lambda rows: [list(rows)]))
+    assert len(parts) == 2
+    found = [row.number for part in sorted(parts, key=lambda part: part[0].number) for row in part]
+    assert repr(found) == repr([number for number in IN_ORDER for _ in range(2)])
+
+
+@pytest.mark.parametrize("numbers", [WITH_NAN, WITH_NAN[::-1], [NAN, 1.0], [1.0, NAN], [NAN, NAN]])
+@pytest.mark.parametrize(("method", "best"), [("min", min), ("min_by", min), ("max", max), ("max_by", max)])
+def test_nan_is_the_greatest_number_of_a_key(numbers: list[float], method: str, best: Any) -> None:
+    """The result would depend on which record came first."""
+    (row,) = collected(getattr(measured(numbers).key_by("key"), method)("number"))
+    assert repr(row.number) == repr(best(numbers, key=lambda number: (number != number, number)))

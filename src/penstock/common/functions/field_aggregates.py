@@ -16,6 +16,7 @@ from penstock.common.functions.field_key import FieldKey
 from penstock.common.typeinfo import RowTypeInfo, TypeInformation, Types
 from penstock.common.types.basic_types import PickledBytesTypeInfo
 from penstock.common.types.composite_types import ExternalTypeInfo
+from penstock.common.values.ordered import is_less
 
 if TYPE_CHECKING:
     from penstock.common.functions.user_aggregates import UserAggregate
@@ -159,11 +160,11 @@ def _sum(before: Any, value: Any) -> Any:
 
 
 def _least(before: Any, value: Any) -> Any:
-    return before if value is None or (before is not None and not _is_less(value, before)) else _without_sign(value)
+    return before if value is None or (before is not None and not is_less(value, before)) else _without_sign(value)
 
 
 def _greatest(before: Any, value: Any) -> Any:
-    return before if value is None or (before is not None and not _is_less(before, value)) else _without_sign(value)
+    return before if value is None or (before is not None and not is_less(before, value)) else _without_sign(value)
 
 
 def _average(before: Any, value: Any) -> Any:
@@ -182,11 +183,6 @@ def _last(before: Any, value: Any) -> Any:
 
 def _averages(first: Any, second: Any) -> Any:
     return first[0] + second[0], first[1] + second[1]
-
-
-def _is_less(one: Any, other: Any) -> bool:
-    # NaN, the only value that differs from itself, is greater than all others.
-    return bool(one < other or (other != other and one == one))
 
 
 def _without_sign(value: Any) -> Any:

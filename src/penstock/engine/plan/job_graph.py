@@ -279,7 +279,11 @@ class JobGraph:
                 widths=widths,
                 vertices=[self._spec(vertex, infos) for vertex in self.vertices if vertex.level == level],
                 # A level also gets the edges that pass over it: its slots relay their buffers unopened.
-                edges={id: info for id, info in infos.items() if info.source_level < level <= info.target_level},
+                edges={
+                    id: info
+                    for id, info in infos.items()
+                    if info.source_level < level <= info.target_level and not info.feedback
+                },
                 mode=self.mode,
                 attempt=attempt,
                 **settings,  # type: ignore[arg-type]

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
+from penstock.common.types import Row
+from penstock.common.values.exact_floats import exact
 from penstock.engine.plan.job_graph import JobGraph
 from penstock.engine.plan.pickling import dump_level, load_level
 from penstock.engine.plan.static_splits import assign_statically
@@ -208,7 +210,7 @@ def _contents(rows: Rows) -> dict[Any, list[Any]]:
         for chunk in decode_items(row):
             assert isinstance(chunk, chunks.Rows), "an element in batched mode"
             times: list[int | None] = [*chunk.timestamps] if chunk.timestamps is not None else [None] * len(chunk)
-            contents[where].extend(zip(chunk.values, times, strict=True))
+            contents[where].extend(zip(map(_comparable, chunk.values), times, strict=True))
     return contents
 
 
@@ -216,5 +218,12 @@ def _by_sink(results: list[Result]) -> dict[Any, list[Any]]:
     """Return the results of (sink, subtask), regardless of how they are cut."""
     by_sink: dict[Any, list[Any]] = defaultdict(list)
     for result in results:
-        by_sink[result.sink_id, result.subtask].extend(result.values.value)
+        by_sink[result.sink_id, result.subtask].extend(map(_comparable, result.values.value))
     return by_sink
+
+
+def _comparable(value: Any) -> Any:
+    """Return a value that equals that of another run: NaN does not equal itself."""
+    if isinstance(value, Row):
+        return "Row", value.get_row_kind(), list(map(_comparable, value))
+    return kind(map(_comparable, value)) if (kind := type(value)) in (tuple, list) else exact(value)

@@ -66,5 +66,6 @@ class EdgeInfo(msgspec.Struct, frozen=True):
         """Return the slot of `level` to write a buffer to: the target's, or a slot that relays the buffer.
 
         All buffers of one sender on this edge take the same route: on different routes they could overtake each other.
+        Feedback has no relays, also to a head on a later level: several heads of one iteration may be on several.
         """
-        return target if level >= self.target_level else sender % self.widths[level]
+        return target if self.feedback or level >= self.target_level else sender % self.widths[level]

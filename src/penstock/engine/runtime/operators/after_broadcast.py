@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
 from penstock.common.values.copies import independent_copy
+from penstock.common.values.ordered import sort_key
 from penstock.engine.runtime.batch.record_runs import RecordRuns
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.ending import EndingOperator, Results
@@ -74,7 +75,7 @@ class RangeOfKey(BroadcastUse):
     _UNIT = 1 << 20
 
     def process_with(self, values: list[Any], call: Callable[..., Any]) -> Process:
-        weighted = [(key, count * self._UNIT // len(keys)) for count, keys in values for key in keys]
+        weighted = [(sort_key(key), count * self._UNIT // len(keys)) for count, keys in values for key in keys]
         weighted.sort(key=itemgetter(0))
         keys, places, sum_before = [], [], 0
         for key, same in groupby(weighted, itemgetter(0)):
@@ -85,7 +86,7 @@ class RangeOfKey(BroadcastUse):
         whole = max(1, sum_before)
 
         def process(record: Any) -> Iterable[Any]:
-            return ((places[bisect_left(keys, call(record))] / whole, record),)
+            return ((places[bisect_left(keys, sort_key(call(record)))] / whole, record),)
 
         return process
 

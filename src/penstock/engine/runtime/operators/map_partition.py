@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
+from penstock.common.values.ordered import sort_key
 from penstock.engine.runtime.batch.record_runs import RecordRuns
 from penstock.engine.runtime.chunks import Rows
 from penstock.engine.runtime.operators.emitted import emitted
@@ -104,7 +105,7 @@ class SortPartitionOperator(MapPartitionOperator):
         return RecordRuns(context, "records to sort", key=self._key, descending=self._descending)
 
     def _key(self, value: Any) -> Any:
-        return self.function.call(value)
+        return sort_key(self.function.call(value))
 
     def add(self, values: list[Any]) -> None:
         try:

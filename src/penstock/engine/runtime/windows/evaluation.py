@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import ProgramError
+from penstock.common.values.ordered import sort_key
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.operator import FunctionPlace
 
@@ -104,7 +105,8 @@ class SortPartition(UserEvaluation):
         self._descending = descending
 
     def evaluate(self, key: Any, window: Window, elements: list[Any]) -> Iterable[Any] | None:
-        return sorted(elements, key=self.function.call, reverse=self._descending)
+        select = self.function.call
+        return sorted(elements, key=lambda element: sort_key(select(element)), reverse=self._descending)
 
 
 class Process(UserEvaluation):
