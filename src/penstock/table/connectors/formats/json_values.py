@@ -23,7 +23,7 @@ from penstock.table.functions.java_text import double_text, parse_double
 Converter = Callable[[Any], Any]
 _DECODER = json.JSONDecoder(strict=False, parse_float=Decimal)
 _STANDARDS = {" ": "SQL", "T": "ISO-8601"}
-"""What is between date and time -> the value of the option timestamp-format.standard."""
+"""Separator of date and time -> value of the option timestamp-format.standard."""
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WIDE = Context(prec=200, rounding=ROUND_HALF_UP)
 
