@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from penstock.datastream.stream_execution_environment import StreamExecutionEnvironment
 
 _TIMEOUT_MS = 20
-"""Of the buffers of a statement. A row after a pause does not wait, whatever the timeout."""
+"""The timeout of buffers in the job of a statement. A row after a pause does not wait for it."""
 _MINI_BATCH_TIMEOUT_MS = 100
 """The same with mini-batch: Flink's timeout; less if rows may not wait so long."""
 _AFFECTED_UNKNOWN = -1

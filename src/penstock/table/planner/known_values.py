@@ -1,4 +1,4 @@
-"""What a condition says of the rows that satisfy it, so that expressions of these rows need not compute it again.
+"""Expressions behind a condition, without the parts whose values it decides.
 
 A view often gives a column for rows of several kinds, of which a query keeps one: `CASE kind WHEN 0 THEN a ELSE b END`
 behind `kind = 1` is `b`, and neither `kind` nor `a` is read.

@@ -28,6 +28,7 @@ def arrives(host: Host, reader: Waiting) -> None:
 
 
 def test_records_that_would_wait_in_a_buffer_are_read_together() -> None:
+    """A steady source would give chunks of single records, which take a core."""
     reader = Waiting()
     host, counters = host_of(reader, timeout_ms=100)
 
@@ -57,6 +58,7 @@ def test_records_that_wait_for_no_buffer_are_read_at_once(timeout_ms: int, leave
 
 
 def test_a_clock_that_is_set_back_delays_no_poll() -> None:
+    """The source would stand still until the clock has caught up."""
     reader = Waiting()
     host, counters = host_of(reader, timeout_ms=100)
     arrives(host, reader)

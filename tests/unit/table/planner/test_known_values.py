@@ -62,6 +62,7 @@ CONDITIONS = [
     "expression", [BY_KIND, NOT_KIND, FIELD, is_(KIND, 1), is_(A, 5), case(is_(KIND, 1), A, B, kind="BIGINT")]
 )
 def test_rows_that_satisfy_the_condition_have_the_same_values(condition: Any, expression: Any) -> None:
+    """A query would have other rows than Flink's, for a few microseconds."""
     calc, fewer = simplified(condition, expression)
     rows = list(product((None, 0, 1, 2), (None, 4, 5), (None, 3, 7), (None, 1)))
     columns = [pa.array(one, pa.int32()) for one in zip(*rows, strict=True)]
@@ -91,9 +92,11 @@ def test_rows_that_satisfy_the_condition_have_the_same_values(condition: Any, ex
     ],
 )
 def test_columns_that_only_other_rows_need_are_not_read(condition: Any, expression: Any, read: set[int]) -> None:
+    """Columns of other kinds would be filtered and computed for each row."""
     assert input_columns(simplified(condition, expression)[1]) == read
 
 
 def test_a_value_of_another_type_stays_in_its_case() -> None:
+    """Rows of INT would leave an operator that has promised BIGINT."""
     _, (kept,) = simplified(is_(KIND, 1), case(is_(KIND, 1), A, B, kind="BIGINT"))
     assert Expressions([kept], {}).types[0].root == "BIGINT"
