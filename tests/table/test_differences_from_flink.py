@@ -35,6 +35,12 @@ ELSEWHERE = {
     "a misspelled option of tables in SET": f"{MISTAKES}::test_a_remedy_is_named",
     "values that are not read": "tests/table/test_formats.py::test_columns_that_are_not_read_are_not_converted",
     "temporal joins and time to live": "tests/table/test_joins.py::test_rows_join_the_version_of_their_time",
+    "late versions of a deleted row": (
+        "tests/unit/table/test_timed_joins_beside_plain_loops.py::test_a_temporal_join_gives_what_a_plain_loop_gives"
+    ),
+    "equal rows of joins and time to live": (
+        "tests/unit/table/test_joins_beside_plain_loops.py::test_a_join_gives_what_a_plain_loop_gives"
+    ),
     "order within a bundle": "tests/table/test_mini_batch.py::test_each_key_gives_one_change_per_bundle",
     "joins of several tables": "tests/table/test_joins.py::test_several_inputs_in_one_join",
     "asynchronous lookups": "tests/table/test_joins.py::test_a_cache_asks_once_for_each_key",
