@@ -73,10 +73,9 @@ class Loop:
             self.kept[row[0]] = row, self.now_ms
             yield "+I", row
             return
-        if self.top.order_by:
-            mine, its = self.order(row), self.order(former)
-            if its < mine or (its == mine and not self.top.ties_replace):
-                return
+        mine, its = self.order(row), self.order(former)
+        if its < mine or (its == mine and not self.top.ties_replace):
+            return
         self.kept[row[0]] = row, self.now_ms
         if self.top.skips_equal and row == former and not any(one != one for one in row):
             return
