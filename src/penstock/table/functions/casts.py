@@ -39,6 +39,7 @@ def cast(column: Column, source: LogicalType, target: LogicalType, zone: str = "
     Raises InvalidCallError if there is no such cast, FunctionError if a value cannot be converted.
     """
     if source == target:
+        # Most branches of CASE are of its type, and a small chunk costs what is checked for it.
         return column
     check_cast(source, target)
     return _cast(column, source, target, zone)
