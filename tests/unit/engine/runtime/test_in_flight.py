@@ -72,7 +72,7 @@ def test_without_news_it_goes_on_by_one_budget_after_a_second_and_then_more_slow
         assert in_flight.lapse_ms() is None
         sent[0] += 20_000
         begun_ms = lapse_ms
-    assert in_flight.buffer_bytes == 20_000 // BUFFERS_IN_FLIGHT
+    assert in_flight.buffer_sizes()(0) == 20_000 // BUFFERS_IN_FLIGHT
 
 
 def lapsed(in_flight: InFlight, sent: dict[int, int], begun_ms: int) -> int:
@@ -151,11 +151,11 @@ def test_who_has_never_advised_is_waited_for_while_a_sink_may_open_but_not_for_e
         sent[0] += FIRST_BYTES
         assert in_flight.update(lapse * FIRST_LAPSE_MS)
     assert not in_flight.update(FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
-    assert room(in_flight, sent) is None and in_flight.buffer_bytes is None
+    assert room(in_flight, sent) is None and in_flight.buffer_sizes()(0) is None
     sent[0] += 50_000
     in_flight.advise(0, said(sent[0] - 20_000, 20_000), FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
     assert in_flight.update(FIRST_LAPSES_MAX * FIRST_LAPSE_MS)
-    assert in_flight.buffer_bytes == 20_000 // BUFFERS_IN_FLIGHT
+    assert in_flight.buffer_sizes()(0) == 20_000 // BUFFERS_IN_FLIGHT
 
 
 def test_a_receiver_that_takes_again_limits_again() -> None:
@@ -246,11 +246,11 @@ def test_the_first_limit_is_there_before_any_advice() -> None:
     """A job before a slow sink would begin with many seconds in flight, before its sink has spoken once."""
     in_flight = InFlight(sent := {})
     assert room(in_flight, sent) == FIRST_BYTES
-    assert in_flight.buffer_bytes == BUFFER_BYTES_MIN
+    assert in_flight.buffer_sizes()(0) == BUFFER_BYTES_MIN
     sent[0] = 10
     assert not in_flight.update(5)
     assert room(in_flight, sent) == FIRST_BYTES - 10
-    assert in_flight.buffer_bytes == BUFFER_BYTES_MIN
+    assert in_flight.buffer_sizes()(0) == BUFFER_BYTES_MIN
     sent[0] = FIRST_BYTES + 1
     assert in_flight.update(6)
     assert not in_flight.update(6 + FIRST_LAPSE_MS)
@@ -267,13 +267,44 @@ def test_a_target_that_gets_little_does_not_end_the_steps_of_others() -> None:
 def test_buffers_are_parts_of_the_smallest_budget() -> None:
     """A single buffer would be the whole budget, and the receiver would take it in one piece."""
     in_flight = advised({0: 10, 1: 10}, {0: said(10, 80_000), 1: said(10, 8_000)})
-    assert in_flight.buffer_bytes == 8_000 // BUFFERS_IN_FLIGHT
+    assert in_flight.buffer_sizes()(0) == in_flight.buffer_sizes()(1) == 8_000 // BUFFERS_IN_FLIGHT
 
 
-def test_who_is_free_asks_for_no_small_buffers() -> None:
-    """A target that gets a watermark now and then would make the buffers to all others small."""
-    in_flight = advised({0: 10, 1: 10}, {0: said(10, 80_000), 1: Advice(10, 40_000, 40_000, has_set_aside=False)})
-    assert in_flight.buffer_bytes == 80_000 // BUFFERS_IN_FLIGHT
+def test_who_takes_little_makes_no_buffers_to_others_small() -> None:
+    """Where all rows have one key, the other subtask has nothing to do, and the busy one got 256 rows at a time."""
+    in_flight = advised({0: 10, 1: 10}, {0: said(10, 8_000_000), 1: Advice(10, 16, 4_096, has_set_aside=False)})
+    assert in_flight.buffer_sizes()(0) == 8_000_000 // BUFFERS_IN_FLIGHT
+    assert in_flight.buffer_sizes()(1) == 4_096
+    assert in_flight.buffer_sizes()(2) == BUFFER_BYTES_MIN
+
+
+def test_every_change_of_a_size_has_a_version() -> None:
+    """A slot looks at sizes when the version has changed: its buffers would keep those of the first advice."""
+    in_flight = InFlight(sent := {})
+    seen = [in_flight.version]
+    sent[0] = 10
+    in_flight.update(0)
+    seen.append(in_flight.version)
+    in_flight.advise(0, said(10, 80_000), 1)
+    seen.append(in_flight.version)
+    in_flight.update(1)
+    assert in_flight.version == seen[-1]
+    in_flight.advise(0, said(10, 8_000), 2)
+    seen.append(in_flight.version)
+    assert len(set(seen)) == len(seen)
+
+
+def test_a_limit_that_ends_has_a_version() -> None:
+    """Where advice does not get through, buffers would stay tiny for ever."""
+    in_flight = InFlight(sent := {0: FIRST_BYTES})
+    in_flight.update(0)
+    for lapse in range(1, FIRST_LAPSES_MAX + 1):
+        before = in_flight.version
+        in_flight.update(lapse * FIRST_LAPSE_MS)
+        sent[0] += FIRST_BYTES
+        in_flight.update(lapse * FIRST_LAPSE_MS)
+    assert in_flight.buffer_sizes()(0) is None
+    assert in_flight.version != before
 
 
 def test_a_clock_that_is_set_back() -> None:
@@ -305,12 +336,12 @@ def test_a_lapse_does_not_count_for_the_next_hold() -> None:
 
 
 def test_a_target_that_is_free_again_has_the_buffers_that_it_asks_for() -> None:
-    """One that got a single record made all buffers of the slot sixteen bytes, until it got another one."""
+    """One that got a single record would get buffers of sixteen bytes, until it got another one."""
     sent = {0: 0, 1: 20}
     in_flight = advised(sent, {1: Advice(20, 20, 2, False)})
     in_flight.advise(1, Advice(20, 20, 4096, False), 500)
     in_flight.advise(0, Advice(0, 1 << 20, 1 << 18, False), 500)
-    assert in_flight.buffer_bytes == 4096
+    assert in_flight.buffer_sizes()(1) == 4096
     in_flight.advise(1, Advice(20, 5_000, 8192, False), 1_500)
     in_flight.update(1_500)
     assert room(in_flight, sent, 1) == 5_000, "its next burst waits for the budget of the one before"

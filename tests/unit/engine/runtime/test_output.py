@@ -25,6 +25,7 @@ from penstock.engine.runtime.network.buffer import (
     Watermark,
     decode_header,
 )
+from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
 from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.partitioners import (
@@ -443,6 +444,22 @@ def test_without_a_limit_buffers_are_as_large_as_they_may_be() -> None:
     sent.edge.emit(Rows([*range(1_000, 1_900)]))
     measured = [len(buffer) for _, buffer in sent.outbox.take()][2:]
     assert 150 < max(measured) <= 200
+
+
+def test_a_target_has_smaller_buffers_than_another_one() -> None:
+    """One that takes a second for a record would get as many at a time as one that takes millions."""
+    sent = Sent(BroadcastPartitioner(), records_first=1)
+    sent.edge.limit_buffers({1: 30, 0: 3_000}.get, COLUMN_ROWS_MAX)
+    sent.edge.emit(Rows([*range(10_000, 18_000)]))
+    sent.edge.limit_buffers({1: 30, 0: 3_000}.get, COLUMN_ROWS_MAX)
+    records: dict[int, list[int]] = {0: [], 1: []}
+    for slot, _, segments in sent.rows():
+        records[slot].append(len(segments[0][0]))
+    assert max(records[1][5:]) <= 30
+    assert 500 <= max(records[0][5:]) <= 3_000
+    sent.edge.limit_buffers({1: 30}.get, COLUMN_ROWS_MAX)
+    sent.edge.emit(Rows([*range(10_000, 40_000)]))
+    assert max(len(segments[0][0]) for slot, _, segments in sent.rows() if slot == 0) > 3_000
 
 
 def test_every_type_of_element_is_known() -> None:

@@ -73,7 +73,7 @@ class Line:
         self.generated = min(self.generated + self.source_bytes_per_ms, 1e9)
         if self._in_flight.update(self.now_ms):
             return
-        row_bytes = min(self._in_flight.buffer_bytes or ROW_BYTES_MAX, ROW_BYTES_MAX)
+        row_bytes = min(self._in_flight.buffer_sizes()(0) or ROW_BYTES_MAX, ROW_BYTES_MAX)
         left = min(SOURCE_BYTES_PER_MS, self.generated)
         while left > 0 and self._in_flight.allows(0, self.sent[0]):
             size = int(min(row_bytes, max(1, self.generated)))

@@ -62,7 +62,7 @@ class Slots:
     def _send(self) -> None:
         now_ms, sent = self._now_ms, self._busy.sent
         if self._busy.may_send(now_ms):
-            size = max(1, (self._busy.in_flight.buffer_bytes or 4_096) // RECORD_BYTES) * RECORD_BYTES
+            size = max(1, (self._busy.in_flight.buffer_sizes()(0) or 4_096) // RECORD_BYTES) * RECORD_BYTES
             while self._busy.in_flight.allows(0, sent[0]):
                 sent[0] += size
                 self._to_slow.append((now_ms + PIPE_MS, 0, size))
@@ -72,7 +72,7 @@ class Slots:
             self._other.sent[0] += WATERMARK_BYTES
             self._to_slow.append((now_ms + PIPE_MS, 1, WATERMARK_BYTES))
         left = FAST_BYTES_PER_MS
-        size = min(self._other.in_flight.buffer_bytes or left, left)
+        size = min(self._other.in_flight.buffer_sizes()(1) or left, left)
         while left > 0 and all(self._other.in_flight.allows(to, sent) for to, sent in self._other.sent.items()):
             self._other.sent[1] += size
             self._to_fast.append((now_ms + PIPE_MS, size))

@@ -57,14 +57,14 @@ class ModelSlot:
 
     def _work(self, now_ms: int, left_ms: float) -> float:
         """Returns how much time is left: with room for more, it waits for input."""
-        buffer_bytes = min(self._in_flight.buffer_bytes or ROW_BYTES_MAX, ROW_BYTES_MAX)
         has_room = True
         while left_ms > 0 and has_room and self._takes(now_ms):
-            piece = min(self._row_bytes, max(RECORD_BYTES, min(buffer_bytes, left_ms / self._byte_ms)))
+            most = max(map(self._buffer_bytes, range(self._exchanges.parallelism)))
+            piece = min(self._row_bytes, max(RECORD_BYTES, min(most, left_ms / self._byte_ms)))
             self._row_bytes -= piece
             self.done_bytes += piece
             left_ms -= piece * self._byte_ms
-            has_room = self._emit(now_ms, piece, buffer_bytes)
+            has_room = self._emit(now_ms, piece)
         if now_ms % FLUSH_MS == 0:
             for target, gathered in enumerate(self._gathered):
                 if gathered >= 1:
@@ -80,7 +80,10 @@ class ModelSlot:
             self._intake.started(sender, int(self._row_bytes))
         return self._row_bytes > 0
 
-    def _emit(self, now_ms: int, size: float, buffer_bytes: int) -> bool:
+    def _buffer_bytes(self, target: int) -> int:
+        return min(self._in_flight.buffer_sizes()(target) or ROW_BYTES_MAX, ROW_BYTES_MAX)
+
+    def _emit(self, now_ms: int, size: float) -> bool:
         if self._level == self._exchanges.count:
             return True
         has_room = True
@@ -90,7 +93,7 @@ class ModelSlot:
         for _ in range(parts):
             target = self._target = (self._target + 1) % parallelism
             self._gathered[target] += size / parts
-            if self._gathered[target] >= buffer_bytes:
+            if self._gathered[target] >= self._buffer_bytes(target):
                 has_room = self._send(now_ms, target, self._gathered[target]) and has_room
         return has_room
 

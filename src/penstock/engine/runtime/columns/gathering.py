@@ -57,7 +57,7 @@ class ColumnGathering:
                 raise
             raise self._partitioning_error(error, chunk) from error
         for channel in self.channels:
-            if channel.waiting >= self._sender.records_max:
+            if channel.waiting >= self._sender.records_of(channel):
                 self._send_full(channel)
 
     @property
@@ -68,7 +68,7 @@ class ColumnGathering:
     def close_chunk(self, channel: ColumnAccumulator) -> None:
         """Close the current chunk, and send the closed chunks if they fill a buffer."""
         channel.close_chunk()
-        if channel.records >= self._sender.records_max:
+        if channel.records >= self._sender.records_of(channel):
             self._sender.send(channel)
 
     def flush(self) -> None:
@@ -81,8 +81,8 @@ class ColumnGathering:
     def _send_full(self, channel: ColumnAccumulator) -> None:
         columns = channel.take()
         start, end = 0, len(columns)
-        while end - start >= self._sender.records_max:
-            stop = start + self._sender.records_max
+        while end - start >= (records_max := self._sender.records_of(channel)):
+            stop = start + records_max
             channel.append_chunk(columns.part(start, stop))
             self._sender.send(channel)
             start = stop

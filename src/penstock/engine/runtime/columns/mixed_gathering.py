@@ -47,7 +47,7 @@ class MixedGathering(ColumnGathering):
                 raise
             raise partitioning_error(self._sender.operator, self.partitioner, error, chunk.values) from error
         for channel in self.channels:
-            if channel.records + len(self._rows[channel.target].values) >= self._sender.records_max:
+            if channel.records + len(self._rows[channel.target].values) >= self._sender.records_of(channel):
                 self.close_chunk(channel)
 
     @property

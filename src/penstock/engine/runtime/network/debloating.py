@@ -55,8 +55,7 @@ BUFFERS_IN_FLIGHT = 8
 the time of its budgets, with more senders fewer. A row costs as much as hundreds of small records: with so many buffers
 from each of eight senders, a slot consumed half as much."""
 FREE_BUFFER_BYTES_MIN = 1 << 12
-"""A sender has one size of buffers for all its targets, the smallest that a target requires. A free slot, which may
-receive only watermarks, must not make it tiny."""
+"""A free slot, which may have received only watermarks, must not begin with tiny buffers."""
 TARGET_SHARE = 0.75
 """The budget's share of the target time: rates vary, and both sides hold buffers that are not counted."""
 COLUMN_ROWS_MAX = 256
@@ -64,6 +63,9 @@ COLUMN_ROWS_MAX = 256
 (`task/column_pacing.py`) asks for as many rows as make a row cheap: a buffer may have so many, up to this."""
 BUDGET_BYTES_MIN = 1 << 4
 """Five to eight small numbers. There are as many channels as pairs of slots, in each exchange before a slow one."""
+LITTLE = 16
+"""A target with less than 1/LITTLE of the largest budget takes little: watermarks, or the few rows of rare keys. If it
+made the buffers of all small, a target that takes nearly everything would get a few hundred rows in each."""
 URGENT = 2
 """When 1/URGENT of a budget has been consumed, the slot advises without waiting for the interval."""
 _SET_ASIDE_BUDGETS = 2
@@ -440,6 +442,8 @@ class InFlight:
         self._allowed: dict[int, float] = {}
         """The sum of bytes that may be sent, by target."""
         self._lapse_ms: int | None = None
+        self.version = 0
+        """Grows when the size of any target's buffers may be another one."""
 
     def advise(self, target: int, advice: Advice, now_ms: int) -> None:
         """Apply the advice of a target."""
@@ -449,6 +453,7 @@ class InFlight:
         limit = self._limits.get(target)
         if limit is None or not limit.consumed <= advice.consumed_bytes <= self._sent[target]:
             return
+        self.version += 1
         limit.column_rows = advice.column_rows
         if advice.consumed_bytes > limit.consumed or not limit.has_advised:
             limit.progress(advice, now_ms)
@@ -468,6 +473,7 @@ class InFlight:
         """Check all targets, and write off lapsed bytes. Returns whether the slot must wait before it sends more."""
         sent, limited = self._sent, self._limited
         if len(sent) > len(self._limits):
+            self.version += 1
             for target in sent.keys() - self._limits.keys():
                 self._limits[target] = limited[target] = _Limit(self.first_bytes)
         self._lapse_ms = None
@@ -489,6 +495,7 @@ class InFlight:
         for target in lapsed:
             del limited[target]
             self._allowed[target] = math.inf
+            self.version += 1
         return self._lapse_ms is not None
 
     def allows(self, target: int, sent_bytes: int) -> bool:
@@ -499,14 +506,23 @@ class InFlight:
         """Return when the next limit lapses without further advice (ms), as of the last `update`."""
         return self._lapse_ms
 
-    @property
-    def buffer_bytes(self) -> int | None:
-        """The size of buffers with which several fit into the budgets; None: the largest."""
-        if not self._limits:
-            return max(BUFFER_BYTES_MIN, self.first_bytes // BUFFERS_IN_FLIGHT)
-        if not self._limited:
-            return None
-        return max(BUFFER_BYTES_MIN, min(limit.buffer for limit in self._limited.values()))
+    def buffer_sizes(self) -> Callable[[int], int | None]:
+        """Return a function of a target that returns the size of its buffers (bytes); None: the largest.
+
+        Several fit into the smallest budget, but for targets that take little: their small ones are theirs alone.
+        """
+        most = max((limit.budget for limit in self._limited.values()), default=0)
+        of_many = min((limit.buffer for limit in self._limited.values() if limit.budget * LITTLE >= most), default=None)
+
+        def size(target: int) -> int | None:
+            if target not in self._limits:
+                return max(BUFFER_BYTES_MIN, self.first_bytes // BUFFERS_IN_FLIGHT)
+            if of_many is None:
+                return None
+            limit = self._limited.get(target)
+            return max(BUFFER_BYTES_MIN, of_many if limit is None else min(limit.buffer, of_many))
+
+        return size
 
     @property
     def column_rows(self) -> int:
@@ -542,16 +558,6 @@ class Debloating:
         """Return whether the slot must wait now."""
         self.is_throttled = self.in_flight.update(self._now_ms())
         return self.is_throttled
-
-    @property
-    def buffer_bytes(self) -> int | None:
-        """The content of a buffer (bytes); None: the largest."""
-        return self.in_flight.buffer_bytes
-
-    @property
-    def column_rows(self) -> int:
-        """How many rows a buffer of columns may have in any case."""
-        return self.in_flight.column_rows
 
     def receive(self, message: bytes) -> None:
         """Apply advice that has arrived. Advice of an earlier attempt is dropped."""

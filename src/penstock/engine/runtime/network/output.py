@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.functions.user_calls import RAISED
@@ -62,9 +63,11 @@ class RowGathering:
             if self._sender.operator is None:
                 raise
             raise partitioning_error(self._sender.operator, self.partitioner, error, chunk.values) from error
-        records_max = self._sender.records_max
+        sender = self._sender
+        records_max = sender.records_max
         for accumulator in self._accumulators:
-            if len(accumulator.values) >= records_max:
+            count = len(accumulator.values)
+            if count >= records_max or (accumulator.part < 1.0 and count >= sender.records_of(accumulator)):
                 self._send_full(accumulator)
         if self._sender.sorts_rows:
             # Bound the sum as well: there may be many key groups, each below the size of a buffer.
@@ -81,7 +84,7 @@ class RowGathering:
     def close_chunk(self, accumulator: Accumulator) -> None:
         """Close the current chunk, and send the closed chunks if they fill a buffer."""
         accumulator.close_chunk()
-        if accumulator.records >= self._sender.records_max:
+        if accumulator.records >= self._sender.records_of(accumulator):
             self._sender.send(accumulator)
 
     def flush(self) -> None:
@@ -95,8 +98,8 @@ class RowGathering:
     def _send_full(self, accumulator: Accumulator) -> None:
         values, timestamps = accumulator.values, accumulator.timestamps
         start, end = 0, len(values)
-        while end - start >= self._sender.records_max:
-            stop = start + self._sender.records_max
+        while end - start >= (records_max := self._sender.records_of(accumulator)):
+            stop = start + records_max
             if start == 0 and stop == end:
                 self._send(accumulator, values, timestamps)
             else:
@@ -189,6 +192,18 @@ class OutputEdge:
         self.gathering.close_chunk(channel)
         channel.items.append(element)
         self.pending = True
+
+    def limit_buffers(self, size_of: Callable[[int], int | None], column_rows: int) -> None:
+        """Limit the buffers to each slot of the next level to the size (bytes) that `size_of` returns for it.
+
+        None: to the largest. Those of columns have at least `column_rows` records, as far as that size allows.
+        """
+        info, sender, channels = self.info, self.sender, self.gathering.channels
+        sizes = [size_of(info.hop(info.source_level + 1, sender.index, channel.target)) for channel in channels]
+        limits = [size for size in sizes if size is not None]
+        sender.limit_buffers(max(limits) if limits and len(limits) == len(sizes) else None, column_rows)
+        for channel, size in zip(channels, sizes, strict=True):
+            sender.limit_channel(channel, size)
 
     @property
     def targets(self) -> list[int]:

@@ -105,7 +105,7 @@ class Outbox:
 class OutputChannel:
     """The items of the next buffer to one subtask (pipelined mode), or of one key group (batched mode)."""
 
-    __slots__ = ("items", "key_group", "records", "sequence", "target")
+    __slots__ = ("items", "key_group", "part", "records", "sequence", "target")
 
     def __init__(self, target: int, key_group: int = NO_KEY_GROUP) -> None:
         self.target = target
@@ -115,6 +115,8 @@ class OutputChannel:
         """Chunks that nothing is added to, and elements."""
         self.records = 0
         """How many records `items` hold."""
+        self.part = 1.0
+        """The size of its buffers, as a part of that of the edge: a slow target gets smaller ones than a fast one."""
 
 
 class BufferSender:
@@ -153,7 +155,7 @@ class BufferSender:
             self._full_records = full_records(channels)
         """How many records fill a buffer, even if they are small."""
         self.records_max = size.records_first
-        """How many records fill the next buffer."""
+        """How many records fill the next buffer, unless its channel has smaller ones."""
         self.items_sent = 0
         """Within a loop: how many chunks and elements, except barriers, this edge has sent."""
         self.operator: OperatorContext | None = None
@@ -175,6 +177,15 @@ class BufferSender:
             smaller = self.records_max * fill_bytes // self._fill_bytes
             self.records_max = max(min(self._least_records, self.records_max), smaller)
         self._fill_bytes = fill_bytes
+
+    def limit_channel(self, channel: OutputChannel, size: int | None) -> None:
+        """Send the buffers of a channel when their content reaches `size` bytes; None: the size of the edge."""
+        channel.part = 1.0 if size is None else min(1.0, size / self._fill_bytes)
+
+    def records_of(self, channel: OutputChannel) -> int:
+        """Return how many records fill the next buffer of a channel."""
+        most = self.records_max
+        return most if channel.part == 1.0 else max(min(self._least_records, most), int(most * channel.part), 1)
 
     def send(self, channel: OutputChannel) -> None:
         """Send the items of a channel, and clear them. The chunks must not be used afterwards."""

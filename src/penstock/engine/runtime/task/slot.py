@@ -26,7 +26,7 @@ from penstock.engine.runtime.network.buffer import (
     decode_header,
     encode_message,
 )
-from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX, Debloating
+from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX, Debloating, InFlight
 from penstock.engine.runtime.task.environment import Environment
 from penstock.engine.runtime.task.events import (
     Cancel,
@@ -92,7 +92,8 @@ class Slot:
             if index < vertex.parallelism
         }
         self._head_tasks = [self.tasks[vertex] for vertex in {*self._heads.values()} if vertex in self.tasks]
-        self._buffer_size: tuple[int | None, int] = None, COLUMN_ROWS_MAX
+        self._sized: int | None = None
+        """The version of `InFlight` by which the buffers have their sizes."""
         self._arrived: deque[bytes] = deque()
         """Rows that wait until the tasks have processed the earlier ones."""
 
@@ -260,7 +261,7 @@ class Slot:
         if debloating is not None:
             if debloating.update():
                 return False
-            self._size_buffers(debloating.buffer_bytes, debloating.column_rows)
+            self._size_buffers(debloating.in_flight)
         busy = False
         for task in self.tasks.values():
             # A budget for each task: one that uses up its budget must not starve the others.
@@ -283,13 +284,13 @@ class Slot:
     def _occupied(self) -> bool:
         return any(task.busy or task.waiting for task in self.tasks.values())
 
-    def _size_buffers(self, size: int | None, column_rows: int) -> None:
-        if (size, column_rows) != self._buffer_size:
-            self._buffer_size = size, column_rows
+    def _size_buffers(self, in_flight: InFlight) -> None:
+        if in_flight.version != self._sized:
+            self._sized, size_of = in_flight.version, in_flight.buffer_sizes()
             for task in self.tasks.values():
                 for edge in task.edges:
                     if not edge.info.feedback:
-                        edge.sender.limit_buffers(size, column_rows)
+                        edge.limit_buffers(size_of, in_flight.column_rows)
 
     @property
     def is_throttled(self) -> bool:

@@ -29,7 +29,9 @@ from penstock.engine.runtime.network.buffer import (
     encode,
 )
 from penstock.engine.runtime.network.channel_log import ChannelLog, chunks_for
+from penstock.engine.runtime.network.debloating import COLUMN_ROWS_MAX
 from penstock.engine.runtime.network.edge import EdgeInfo
+from penstock.engine.runtime.network.output import OutputEdge
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,
@@ -212,6 +214,22 @@ def test_a_slow_task_gets_columns_in_buffers_that_are_worth_a_call(width: int, l
         gathering.add(Columns(batch))
         sender.limit_buffers(100)
     assert least <= sender.records_max <= most
+
+
+def test_columns_for_a_target_that_takes_little_are_few() -> None:
+    """A subtask with an expensive function would get 30,000 rows at a time, as its neighbor takes all that come."""
+    batch = batch_of(k=[*range(4_000)])
+    outbox, info = Outbox(Budget(lambda: 0)), edge(batch, 2)
+    sender = sender_of(info, 2, outbox, channels=2)
+    sent = OutputEdge(BroadcastPartitioner(), sender, KeyGroups(128))
+    for _ in range(20):
+        sent.limit_buffers({0: 1 << 15, 1: 100}.get, COLUMN_ROWS_MAX)
+        sent.emit(Columns(batch))
+    rows: dict[int, list[int]] = {0: [], 1: []}
+    for target, buffer in outbox.take():
+        rows[target] += [item.records for item in decode_items(buffer) if isinstance(item, EncodedColumns)]
+    assert {*rows[1][8:]} == {COLUMN_ROWS_MAX}
+    assert max(rows[0]) > 10 * COLUMN_ROWS_MAX
 
 
 def sent_by_gathering(columns: Columns, info: EdgeInfo) -> EncodedColumns:
