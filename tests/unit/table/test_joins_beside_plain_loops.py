@@ -202,12 +202,12 @@ class RestoredJoin(JoinOperator):
     snapshots: tuple[list[Any], list[Any]] = ([], [])
 
     def open(self) -> None:
-        for (rows, behind), pieces in zip(self._stored, self.snapshots, strict=True):
+        for durable, pieces in zip(self._stored, self.snapshots, strict=True):
             for piece in pieces:
-                if behind is None:
-                    rows.restore(*unpacked(piece))
+                if durable.behind is None:
+                    durable.rows.restore(*unpacked(piece))
                 else:
-                    behind.put(*piece)
+                    durable.behind.put(*piece)
         super().open()
 
 
@@ -283,9 +283,9 @@ class Joins:
         """Take a snapshot. Behind one that was aborted the next one is complete."""
         for rig, mine in zip(self.rigs, self.snapshots, strict=True):
             rig.operator.prepare_snapshot(1, False)
-            for index, (rows, behind) in enumerate(rig.operator._stored):
-                if behind is None:
-                    found = stored(rows.freeze(full=self.is_full))
+            for index, durable in enumerate(rig.operator._stored):
+                if durable.behind is None:
+                    found = stored(durable.rows.freeze(full=self.is_full))
                     mine[index] = [found] if self.is_full else [*mine[index], found]
         self.is_full = aborted
 
@@ -293,11 +293,11 @@ class Joins:
         """Start again from the last snapshots, which are of this moment."""
         pieces: list[list[list[Any]]] = [[[], []] for _ in range(GROUPS)]
         for rig, mine in zip(self.rigs, self.snapshots, strict=True):
-            for index, (_, behind) in enumerate(rig.operator._stored):
+            for index, durable in enumerate(rig.operator._stored):
                 for snapshot in mine[index]:
                     for group, (piece,) in snapshot:
                         pieces[group][index].append(piece)
-                for place, value in [] if behind is None else list(behind.items()):
+                for place, value in [] if durable.behind is None else list(durable.behind.items()):
                     pieces[self.groups[place[0]]][index].append((place, value))
         self.start(parallelism, pieces)
 

@@ -15,14 +15,13 @@ import numpy
 import pyarrow
 import pytest
 from tests.first_cases import first_of
-from tests.unit.engine.state.test_keyed_rows import stored
+from tests.unit.table.moved_rows import move
 from tests.unit.table.test_joins_beside_plain_loops import KINDS, Condition, JoinRig
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.common.errors import UserFunctionError
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays import keyed_rows
-from penstock.engine.state.arrays.stored_columns import unpacked
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.table.operators.joins import join_side, version_rows
@@ -105,13 +104,8 @@ class Interval(TimedJoinOperator):
 
     def open(self) -> None:
         if self.before is not None:
-            for (rows, behind), (former, former_behind) in zip(self._stored, self.before._stored, strict=True):
-                if behind is None:
-                    for _, (piece,) in stored(former.freeze(full=True)):
-                        rows.restore(*unpacked(piece))
-                else:
-                    for place, value in former_behind.items():
-                        behind.put(place, value)
+            for durable, former in zip(self._stored, self.before._stored, strict=True):
+                move(former, durable)
         super().open()
 
 
@@ -215,9 +209,9 @@ class Temporal(TemporalJoinOperator):
 
     def open(self) -> None:
         if self.before is not None:
-            for mine, former in ((self._rows, self.before._rows), (self._versions, self.before._versions)):
-                for key, value in former._table.items():
-                    mine._table.put(key, value)
+            move(self.before._rows.stored, self._rows.stored)
+            for key, value in self.before._versions._table.items():
+                self._versions._table.put(key, value)
         super().open()
 
 

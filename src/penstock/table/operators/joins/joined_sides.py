@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
+from penstock.table.operators.keyed.durable_rows import DurableRows
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
-    from penstock.engine.state.layers import LayeredTable
 
 
 class JoinedSides(JoinedInputs):
@@ -26,30 +25,19 @@ class JoinedSides(JoinedInputs):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._stored = list(map(self._rows_of, self.side_tables, self._of_inputs))
-
-    def _rows_of(self, table: str, one: JoinInput) -> tuple[KeyedRows, LayeredTable | None]:
-        """Return the rows of an input, and the table of a store that they are written to before each snapshot."""
-        make = partial(KeyedRows, one.columns, has_times=one.ttl_ms is not None)
-        rows = self.backend.arrays(table, make)
-        return (make(), self.backend.layered(table, namespaced=True)) if rows is None else (rows, None)
+        self._stored = [
+            DurableRows(self.backend, table, one.columns, has_times=one.ttl_ms is not None)
+            for table, one in zip(self.side_tables, self._of_inputs, strict=True)
+        ]
 
     def open(self) -> None:
         super().open()
-        for rows, behind in self._stored:
-            if behind is not None:
-                entries = list(behind.items())
-                rows.restore([place for place, _ in entries], [value for _, value in entries])
-            rows.load(self.context.now_ms())
+        for stored in self._stored:
+            stored.load(self.context.now_ms())
         of_inputs = zip(self._of_inputs, self._stored, strict=True)
-        self._sides = tuple(self.new_side(one, rows) for one, (rows, _) in of_inputs)
+        self._sides = tuple(self.new_side(one, stored.rows) for one, stored in of_inputs)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        for rows, behind in self._stored:
-            if behind is not None:
-                for place, value in rows.take_changes():
-                    if value is None:
-                        behind.discard(place)
-                    else:
-                        behind.put(place, value)
+        for stored in self._stored:
+            stored.write_back()
         return super().prepare_snapshot(checkpoint_id, savepoint)

@@ -19,6 +19,7 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.table.operators.joins.join import LEFT, taken
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.joins.version_rows import NOTHING, VersionRows
+from penstock.table.operators.keyed.durable_rows import DurableRows
 from penstock.table.operators.keyed.table_keys import keys_of_batch, keys_of_chunk, selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.keyed.waiting_rows import WaitingRows, times_of
@@ -53,7 +54,7 @@ class TemporalJoinOperator(JoinedInputs, TimedOperator):
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
         left, right = self._of_inputs
-        self._rows = WaitingRows(left.columns, self._times[0], left.keys, self.backend.layered(LEFT_TABLE))
+        self._rows = WaitingRows(DurableRows(self.backend, LEFT_TABLE, left.columns), self._times[0], left.keys)
         self._versions = VersionRows(right.columns, self.backend.layered(VERSIONS_TABLE))
 
     def open(self) -> None:

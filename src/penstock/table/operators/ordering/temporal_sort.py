@@ -10,6 +10,7 @@ import pyarrow
 
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.table.operators.keyed.durable_rows import DurableRows
 from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.keyed.waiting_rows import WaitingRows, times_of
@@ -53,7 +54,8 @@ class TemporalSortOperator(TimedOperator):
 
     def setup(self, context: OperatorContext, output: Output) -> None:
         super().setup(context, output)
-        self._rows = WaitingRows(self._columns, self._rowtime, self._key_names, self.backend.layered(ROWS_TABLE))
+        stored = DurableRows(self.backend, ROWS_TABLE, self._columns)
+        self._rows = WaitingRows(stored, self._rowtime, self._key_names)
         self._stored_last_time = self.backend.layered(LAST_TABLE)
 
     def open(self) -> None:
