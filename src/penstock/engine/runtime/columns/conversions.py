@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 import numpy
 import pyarrow
 
+from penstock.common.columns.fitted import leaves
 from penstock.common.columns.record_columns import RecordColumns
+from penstock.common.columns.to_values import may_be_beyond_python
 from penstock.common.errors.user_traceback import without_our_frames
 from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind, Rows
@@ -99,8 +101,20 @@ class RowReader:
             try:
                 self._records(batch.slice(row, 1))
             except RAISED as found:
-                return context.user_error(found, "conversion to rows", ShownRow(batch, row))
+                reason = _beyond_python(batch.slice(row, 1)) or found
+                return context.user_error(reason, "conversion to rows", ShownRow(batch, row))
         return context.user_error(error, "conversion to rows")
+
+
+def _beyond_python(row: pyarrow.RecordBatch) -> ValueError | None:
+    """Return an error for the first column with a time that Python cannot represent; None: there is none."""
+    for name, column in zip(row.schema.names, row.columns, strict=True):
+        if any(map(may_be_beyond_python, leaves(column))):
+            return ValueError(
+                f"column {name!r} has a day or a time before year 1 or after year 9999, which Python's dates and times "
+                "cannot represent: make it a text, in SQL by CAST(... AS STRING), or drop such rows by a condition"
+            )
+    return None
 
 
 def as_columns(chunk: Rows, columns: RecordColumns) -> Columns:
