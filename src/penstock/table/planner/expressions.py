@@ -35,7 +35,7 @@ from penstock.table.planner.rex_nodes import (
 
 
 class UserFunction(Protocol):
-    """A function of the user's. `operators/python_calls.py` has the implementation."""
+    """A function of the user's. `operators/rows/python_calls.py` has the implementation."""
 
     @property
     def deterministic(self) -> bool:

@@ -20,7 +20,7 @@ from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import signs_of
 from penstock.table.operators.grouping.run_changes import run_changes
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns
 
 
@@ -48,8 +48,11 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._condition)
+
+    def close(self) -> None:
+        close_all(self._condition)
+        super().close()
 
     def process(self, chunk: Columns) -> bool:
         runs = Runs(self.slots_of(chunk).slots)

@@ -8,7 +8,7 @@ from pyarrow import RecordBatch, schema
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.operators.joins.pairing import PairingOperator, Partners
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.rows.table_functions import TableFunction
 from penstock.table.operators.table_columns import TableColumns, width_of
 
@@ -35,16 +35,13 @@ class CorrelateOperator(PairingOperator):
 
     def open(self) -> None:
         super().open()
-        self._arguments.open(self.context)
-        if self._of_given is not None:
-            self._of_given.open(self.context)
+        open_all(self.context, self._arguments, self._of_given)
         self._function.open(self.context)
 
     def close(self) -> None:
         self._function.close()
-        self._arguments.close()
-        if self._of_given is not None:
-            self._of_given.close()
+        close_all(self._arguments, self._of_given)
+        super().close()
 
     def partners(self, chunk: Columns) -> Partners:
         rows = len(chunk)

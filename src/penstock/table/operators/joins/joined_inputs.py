@@ -13,7 +13,7 @@ from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_o
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.keyed.table_keys import selector_of
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns
 
 if TYPE_CHECKING:
@@ -94,8 +94,11 @@ class JoinedInputs(GatheringOperator):
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._condition)
+
+    def close(self) -> None:
+        close_all(self._condition)
+        super().close()
 
     def process(self, chunk: Columns) -> bool:
         return self.process_input(chunk, 0)

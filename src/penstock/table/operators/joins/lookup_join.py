@@ -16,7 +16,7 @@ from penstock.engine.runtime.columns.slot_lists import spans
 from penstock.engine.state.arrays.row_keys import Mask
 from penstock.table.operators.joins.lookup_cache import cached
 from penstock.table.operators.joins.pairing import PairingOperator, Partners
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class Lookup(NamedTuple):
     condition: RowExpressions | None = None
     projection: RowExpressions | None = None
 
+    @property
+    def expressions(self) -> tuple[RowExpressions | None, ...]:
+        """All expressions of the lookup."""
+        return self.keys, self.before, self.condition, self.projection
+
 
 class LookupJoinOperator(PairingOperator):
     """Rows keep their kinds: what is looked up is not remembered."""
@@ -58,15 +63,14 @@ class LookupJoinOperator(PairingOperator):
 
     def open(self) -> None:
         super().open()
-        lookup = self._lookup
-        for one in (lookup.keys, lookup.before, lookup.condition, lookup.projection):
-            if one is not None:
-                one.open()
-        lookup.source.open()
-        self._find = cached(lookup.source, self.context.now_ms)
+        open_all(self.context, *self._lookup.expressions)
+        self._lookup.source.open()
+        self._find = cached(self._lookup.source, self.context.now_ms)
 
     def close(self) -> None:
         self._lookup.source.close()
+        close_all(*self._lookup.expressions)
+        super().close()
 
     def partners(self, chunk: Columns) -> Partners:
         asked = numpy.flatnonzero(self._asked(chunk))

@@ -47,6 +47,7 @@ class LookupMemoryOperator(KeyedTableOperator):
 
     def close(self) -> None:
         self._join.close()
+        super().close()
 
     def process(self, chunk: Columns) -> bool:
         slots = self.slots_of(chunk).slots

@@ -15,7 +15,7 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.operators.joins.join import taken
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns, width_of
 
 _NONE = -1
@@ -60,8 +60,10 @@ class PairingOperator(Operator):
         """Return the rows that each row of a chunk is joined with."""
 
     def open(self) -> None:
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._condition)
+
+    def close(self) -> None:
+        close_all(self._condition)
 
     def process(self, chunk: Columns) -> bool:
         joined = self.joined(chunk)

@@ -45,10 +45,10 @@ class RowExpressions:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_bound": None}
 
-    def open(self, context: OperatorContext | None = None) -> None:
+    def open(self, context: OperatorContext) -> None:
         """Bind the functions, and open those of the user. Called in the task, since only names of others travel."""
         self._bind()
-        if context is not None and self._functions:
+        if self._functions:
             open_calls(self._functions.values(), context)
 
     def close(self) -> None:
@@ -81,6 +81,20 @@ class RowExpressions:
             return None if found.as_py() else pyarrow.repeat(pyarrow.scalar(False), rows)
         found = found.fill_null(False) if found.null_count else found
         return None if found.true_count == rows else found
+
+
+def open_all(context: OperatorContext, *expressions: RowExpressions | None) -> None:
+    """Open the expressions of an operator, which closes them at its end. None stands for one that it lacks."""
+    for one in expressions:
+        if one is not None:
+            one.open(context)
+
+
+def close_all(*expressions: RowExpressions | None) -> None:
+    """Close the expressions of an operator."""
+    for one in expressions:
+        if one is not None:
+            one.close()
 
 
 def input_columns(expressions: Sequence[AnyRexNode]) -> frozenset[int]:

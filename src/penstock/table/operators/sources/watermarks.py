@@ -72,6 +72,9 @@ class WatermarkOperator(EventTimeOrigin):
     def open(self) -> None:
         self._expressions.open(self.context)
 
+    def close(self) -> None:
+        self._expressions.close()
+
     def process(self, chunk: Columns) -> bool:
         if self._idle is not None:
             self._idle.record()
