@@ -8,8 +8,6 @@ from typing import NamedTuple
 import numpy
 import pyarrow
 
-from penstock.common.types import RowKind
-from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.logical_types import LogicalType
@@ -17,8 +15,6 @@ from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.aggregates.choice import aggregates_of
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.nodes.aggregate_nodes import AggregateCall
-
-_RETRACTED = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 
 
 class Calls(NamedTuple):
@@ -55,10 +51,3 @@ class Calls(NamedTuple):
         """Return the columns that calls read, and `more`: one at least."""
         read = {received.names[place] for place in self.columns_read} | set(more)
         return tuple(name for name in received.names if name in read) or received.names[:1]
-
-
-def signs_of(chunk: Columns) -> Integers:
-    """Return 1 for rows that are added, -1 for those that are retracted."""
-    if chunk.kinds is None:
-        return numpy.ones(len(chunk), numpy.int64)
-    return numpy.where(numpy.isin(chunk.kinds, _RETRACTED), -1, 1)

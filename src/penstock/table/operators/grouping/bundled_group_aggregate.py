@@ -14,8 +14,8 @@ import pyarrow
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
 from penstock.table.operators.aggregates.partial_columns import by_aggregate
+from penstock.table.operators.changelog import signs_of
 from penstock.table.operators.grouping.bundles import BundledOperator
 from penstock.table.operators.grouping.grouping_operator import Grouping, GroupingOperator
 from penstock.table.operators.grouping.run_changes import run_changes

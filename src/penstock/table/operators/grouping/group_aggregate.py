@@ -20,7 +20,7 @@ from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
+from penstock.table.operators.changelog import kinds_of, signs_of
 from penstock.table.operators.grouping.grouping_operator import GroupingOperator
 from penstock.table.operators.grouping.run_changes import run_changes
 
@@ -77,8 +77,7 @@ class GroupAggregateOperator(GroupingOperator):
             return parts[0]
         order = numpy.argsort(numpy.concatenate(rows_of_parts), kind="stable")
         whole = joined(parts)
-        kinds = numpy.zeros(len(whole), numpy.uint8) if whole.kinds is None else whole.kinds
-        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds[order])
+        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds_of(whole)[order])
 
     def _counts_and_later(self, chunk: Columns, signs: Integers) -> tuple[Integers, Mask]:
         """Return the number of rows of its key after each row, and which rows come after an end of their key.

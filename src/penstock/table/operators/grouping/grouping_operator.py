@@ -13,6 +13,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.changelog import changes_of
 from penstock.table.operators.grouping.run_changes import RunChanges
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
@@ -67,4 +68,4 @@ class GroupingOperator(KeyedTableOperator):
         of_changes = pyarrow.array(places)
         keys = [rows.batch.column(name).take(of_changes) for name in self.key_names]
         batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
-        return Columns(batch, None, changes.kinds if changes.kinds.any() else None)
+        return changes_of(batch, changes.kinds)

@@ -17,8 +17,9 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.table.operators.aggregates.aggregate_calls import Calls, signs_of
+from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.partial_columns import Groups, group_numbers
+from penstock.table.operators.changelog import signs_of
 from penstock.table.operators.grouping.bundles import Bundle
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 

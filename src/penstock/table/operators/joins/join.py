@@ -18,7 +18,6 @@ import pyarrow
 
 from penstock.api.timers import TimeDomain
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
@@ -26,6 +25,7 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.table.operators.changelog import DELETE, INSERT, are_added, changes_of, kinds_of
 from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.joined_inputs import JoinInput
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"
-_INSERT, _BEFORE, _AFTER, _DELETE = (
-    kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
-)
 _NONE = -1
 _PAIRS_MAX = 1 << 20
 """Pairs that are found and tested at once. A single row may have more."""
@@ -138,8 +135,7 @@ class JoinOperator(JoinedSides):
 
     def _changes(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns | None:
         mine, other = self._sides[index], self._sides[1 - index]
-        kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-        added = (kinds == _INSERT) | (kinds == _AFTER)
+        kinds, added = kinds_of(chunk), are_added(chunk)
         can_match = self._of_inputs[index].can_match(chunk.batch)
         rows, numbers = self._pairs(chunk, index, slots)
         counts = numpy.bincount(rows, minlength=len(chunk))
@@ -165,15 +161,15 @@ class JoinOperator(JoinedSides):
         pair_kinds = kinds[rows]
         if is_outer or other_is_outer:
             is_added = added[rows]
-            pair_kinds = numpy.where(is_added, _INSERT, _DELETE if is_outer else pair_kinds).astype(numpy.uint8)
+            pair_kinds = numpy.where(is_added, INSERT, DELETE if is_outer else pair_kinds).astype(numpy.uint8)
         found.add(rows, 1, own=rows, other=numbers, kinds=pair_kinds)
         if other_is_outer and len(rows):
             starts, ends = self._first_and_last(1 - index, rows, numbers, added)
-            found.add(rows[starts], 0, own=numpy.full(len(starts), _NONE), other=numbers[starts], kinds=_DELETE)
-            found.add(rows[ends], 2, own=numpy.full(len(ends), _NONE), other=numbers[ends], kinds=_INSERT)
+            found.add(rows[starts], 0, own=numpy.full(len(starts), _NONE), other=numbers[starts], kinds=DELETE)
+            found.add(rows[ends], 2, own=numpy.full(len(ends), _NONE), other=numbers[ends], kinds=INSERT)
         if is_outer:
             alone = numpy.flatnonzero(counts == 0)
-            padded = numpy.where(added[alone], _INSERT, _DELETE)
+            padded = numpy.where(added[alone], INSERT, DELETE)
             found.add(alone, 1, own=alone, other=numpy.full(len(alone), _NONE), kinds=padded)
 
     def _half_changes(self, found: _Changes, index: int, pairs: _Pairs) -> None:
@@ -190,9 +186,9 @@ class JoinOperator(JoinedSides):
             1,
             own=no_row[starts],
             other=numbers[starts],
-            kinds=kinds[rows[starts]] if is_semi else _DELETE,
+            kinds=kinds[rows[starts]] if is_semi else DELETE,
         )
-        found.add(rows[ends], 1, own=no_row[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else _INSERT)
+        found.add(rows[ends], 1, own=no_row[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else INSERT)
 
     def _first_and_last(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
         """Return the pairs that are the first match of a row of this input, and those that were its last."""
@@ -246,7 +242,7 @@ class JoinOperator(JoinedSides):
         else:
             columns = [*mine, *theirs] if index == 0 else [*theirs, *mine]
         batch = pyarrow.RecordBatch.from_arrays(columns, schema=self._given.schema)
-        return Columns(batch, None, kinds if kinds.any() else None)
+        return changes_of(batch, kinds)
 
 
 def taken(batch: pyarrow.RecordBatch, places: Integers) -> list[Any]:
