@@ -51,9 +51,8 @@ class CorrelateOperator(PairingOperator):
         arguments = self._arguments.evaluate(chunk.batch.columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
         counts, given = self._function.rows(arguments, context)
         given = RecordBatch.from_arrays(given.columns, schema=self._schema)
-        places = numpy.repeat(numpy.arange(rows), counts)
-        if self._of_given is not None and len(places):
-            mask = self._of_given.mask(given.columns, len(places), now_ms=now_ms, watermark_ms=watermark_ms)
-            if mask is not None:
-                places, given = places[mask.to_numpy(zero_copy_only=False)], given.filter(mask)
-        return Partners(places, given)
+        found = Partners(numpy.repeat(numpy.arange(rows), counts), given)
+        if self._of_given is None or not len(found.places):
+            return found
+        mask = self._of_given.mask(given.columns, len(found.places), now_ms=now_ms, watermark_ms=watermark_ms)
+        return found.where(mask)

@@ -100,6 +100,18 @@ class JoinedInputs(GatheringOperator):
         close_all(self._condition)
         super().close()
 
+    def in_order(self, index: int, own: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+        """Return columns of an input and of the other one in the order of the inputs."""
+        return [*own, *others] if index == 0 else [*others, *own]
+
+    def holds(self, columns: Sequence[Any], pairs: int) -> Mask:
+        """Return which pairs satisfy the condition. `columns`: those of both inputs, in their order."""
+        if self._condition is None:
+            return numpy.ones(pairs, numpy.bool_)
+        mask = self._condition.mask(columns, pairs, now_ms=self.context.now_ms(), watermark_ms=None)
+        found: Mask = numpy.ones(pairs, numpy.bool_) if mask is None else mask.to_numpy(zero_copy_only=False)
+        return found
+
     def process(self, chunk: Columns) -> bool:
         return self.process_input(chunk, 0)
 

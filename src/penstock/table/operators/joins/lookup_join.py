@@ -84,8 +84,7 @@ class LookupJoinOperator(PairingOperator):
         if not len(asked):
             return Partners(asked, self._lookup.columns.no_rows())
         codes, firsts = _distinct(keys)
-        places, rows = self._find(keys.take(pyarrow.array(firsts)))
-        places, rows = self._calculated(places, rows)
+        places, rows = self._calculated(Partners(*self._find(keys.take(pyarrow.array(firsts)))))
         counts = numpy.bincount(places, minlength=len(firsts))
         starts = numpy.cumsum(counts) - counts
         numbers = spans(starts[codes], counts[codes])
@@ -104,16 +103,15 @@ class LookupJoinOperator(PairingOperator):
         columns = self._lookup.keys.evaluate(batch.columns, len(asked), **self._now())
         return batch_of_columns(columns, self._lookup.key_columns.schema, len(asked))
 
-    def _calculated(self, places: Any, rows: pyarrow.RecordBatch) -> tuple[Any, pyarrow.RecordBatch]:
-        lookup = self._lookup
-        if lookup.condition is not None and rows.num_rows:
-            mask = lookup.condition.mask(rows.columns, rows.num_rows, **self._now())
-            if mask is not None:
-                places, rows = places[mask.to_numpy(zero_copy_only=False)], rows.filter(mask)
-        if lookup.projection is not None:
-            columns = lookup.projection.evaluate(rows.columns, rows.num_rows, **self._now())
-            rows = batch_of_columns(columns, lookup.columns.schema, rows.num_rows)
-        return places, rows
+    def _calculated(self, found: Partners) -> Partners:
+        """Return the rows that stay, with the columns that they have behind the lookup."""
+        lookup, count = self._lookup, len(found.places)
+        if lookup.condition is not None and count:
+            found = found.where(lookup.condition.mask(found.rows.columns, count, **self._now()))
+        if lookup.projection is None:
+            return found
+        columns = lookup.projection.evaluate(found.rows.columns, len(found.places), **self._now())
+        return Partners(found.places, batch_of_columns(columns, lookup.columns.schema, len(found.places)))
 
     def _now(self) -> dict[str, Any]:
         return {"now_ms": self.context.now_ms(), "watermark_ms": None}
