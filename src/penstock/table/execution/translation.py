@@ -117,6 +117,10 @@ class Translation:
         """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
         return RowExpressions(expressions, zone=self.zone, functions=self.functions, sql=self._current)
 
+    def condition(self, expression: AnyRexNode | None) -> RowExpressions | None:
+        """Return a condition of a node as operators have it, or None. Raises what `expressions` does."""
+        return None if expression is None else self.expressions(expression)
+
     def scalar(self, expression: AnyRexNode, types: Sequence[LogicalType]) -> ScalarExpression:
         """Return an expression over the values of one row. Raises what `expressions` does."""
         return ScalarExpression(expression, types, zone=self.zone, functions=self.functions, sql=self._current)

@@ -19,7 +19,7 @@ def calc(translation: Translation, node: Calc | PythonCalc, inputs: Sequence[Tra
     operator = CalcOperator(
         "Calc",
         translation.expressions(*behind(condition, node.projection)),
-        None if condition is None else translation.expressions(condition),
+        translation.condition(condition),
         received=translation.input(node),
         given=translation.columns(node),
     )

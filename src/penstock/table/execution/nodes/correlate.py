@@ -35,7 +35,7 @@ def correlate(
         _function(translation, call, arguments, columns=columns, sql=node.description),
         arguments,
         is_left=node.join_type == "LEFT",
-        condition=None if condition is None else translation.expressions(condition),
+        condition=translation.condition(condition),
         received=received,
         given=given,
     )
