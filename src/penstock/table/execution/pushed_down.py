@@ -13,7 +13,7 @@ import pyarrow
 
 from penstock.table.connectors.table_connector import METADATA, physical_columns
 from penstock.table.execution.pruning import Path
-from penstock.table.execution.rex_terms import all_of, any_of, equal_to_text, with_inputs
+from penstock.table.execution.rex_terms import all_of, any_of, equal_to_text
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import LogicalType
@@ -30,6 +30,7 @@ from penstock.table.planner.nodes.tables import (
     WatermarkPushDown,
 )
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef
+from penstock.table.planner.rex_trees import with_inputs
 
 
 @dataclass

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow
@@ -13,7 +13,8 @@ from penstock.table.functions.registry import Context
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.rows.python_calls import PythonCall, open_calls
 from penstock.table.planner.expressions import Expressions
-from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef
+from penstock.table.planner.rex_trees import nodes_of
 
 
 class RowExpressions:
@@ -99,21 +100,10 @@ def close_all(*expressions: RowExpressions | None) -> None:
 
 def input_columns(expressions: Sequence[AnyRexNode]) -> frozenset[int]:
     """Return the positions of the columns that expressions read."""
-    return frozenset(node.index for node in _parts(expressions) if isinstance(node, RexInputRef))
+    return frozenset(node.index for node in nodes_of(expressions) if isinstance(node, RexInputRef))
 
 
 def called_functions(expressions: Sequence[AnyRexNode]) -> frozenset[str]:
     """Return the names of functions that are not Flink's, in lower case, as Flink looks them up."""
-    calls = (node for node in _parts(expressions) if isinstance(node, RexCall) and not node.is_built_in)
+    calls = (node for node in nodes_of(expressions) if isinstance(node, RexCall) and not node.is_built_in)
     return frozenset(call.name.lower() for call in calls)
-
-
-def _parts(expressions: Sequence[AnyRexNode]) -> Iterator[AnyRexNode]:
-    waiting = list(expressions)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, RexCall):
-            waiting += node.operands
-        elif isinstance(node, RexFieldAccess):
-            waiting.append(node.expr)
