@@ -9,7 +9,6 @@ after every row at once; results before a row are those after the row before it,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -23,6 +22,7 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.changelog import kinds_of, signs_of
 from penstock.table.operators.grouping.grouping_operator import GroupingOperator
 from penstock.table.operators.grouping.run_changes import run_changes
+from penstock.table.operators.table_columns import batch_of_columns
 
 
 class _Added(NamedTuple):
@@ -125,8 +125,8 @@ class GroupAggregateOperator(GroupingOperator):
             runs,
             exist,
             counts,
-            results=_batch(results, schema),
-            before=_batch(before, schema),
+            results=batch_of_columns(results, schema, len(chunk)),
+            before=batch_of_columns(before, schema, len(runs.slots)),
         )
 
     def _emitted(self, chunk: Columns, added: _Added) -> tuple[Columns | None, Integers]:
@@ -144,10 +144,3 @@ class GroupAggregateOperator(GroupingOperator):
             emit_equal=self.ttl_ms is not None,
         )
         return self.emitted(chunk, changes, changes.rows), changes.rows
-
-
-def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    fitted = [
-        one if one.type == field.type else one.cast(field.type) for one, field in zip(columns, schema, strict=True)
-    ]
-    return pyarrow.RecordBatch.from_arrays(fitted, schema=schema)
