@@ -64,14 +64,7 @@ def pushed_down(
     Abilities come one after the other: a condition is on the columns that there are at its place.
     """
     columns = physical_columns(table)
-    resolved = table.resolved_table
-    assert resolved is not None
-    types = [
-        column.data_type.logical
-        for column in resolved.schema.columns
-        if column.kind == "PHYSICAL" and column.data_type is not None
-    ]
-    found = PushedDown([(one.name,) for one in columns], types)
+    found = PushedDown([(one.name,) for one in columns], list(table.resolved.schema.physical_row.children))
     waiting: list[tuple[AnyRexNode, list[Path], list[LogicalType]]] = []
     for ability in abilities:
         if isinstance(ability, ProjectPushDown):
