@@ -9,19 +9,17 @@ import pyarrow
 
 from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.aggregate_arrays import grown
-from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, keys_of_values
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.joins.padded_rows import NONE
+from penstock.table.operators.joins.thinned_lists import ThinnedLists
 from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 from penstock.table.operators.table_columns import TableColumns
 
 _FIRST_ROOM = 128
-_FEW_GONE = 16
-"""Up to so many forgotten versions of a key stay in its list."""
 
 
 class VersionRows:
@@ -37,7 +35,7 @@ class VersionRows:
 
     def _clear(self) -> None:
         self._keys = KeySlots()
-        self._lists = SlotLists()
+        self._lists = ThinnedLists()
         """The numbers of the versions of each key, in the order of arrival."""
         self._blocks = RowBlocks()
         self._used = 0
@@ -51,8 +49,6 @@ class VersionRows:
         """The versions behind the time up to which others were forgotten."""
         self._latest: Integers = numpy.full(_FIRST_ROOM, NONE, numpy.int64)
         """The last version of each key up to that time, or NONE."""
-        self._gone_of: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
-        """How many of the versions in the list of each key are forgotten."""
         self._is_changed: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
         """Whether the versions of each key have changed since the last snapshot."""
 
@@ -123,14 +119,7 @@ class VersionRows:
         self._stays[numbers] = False
         self._gone += len(numbers)
         self._is_changed[slots] = True
-        distinct, counts = numpy.unique(slots, return_counts=True)
-        self._gone_of[distinct] += counts
-        # A key with new versions again and again must not pay for all the former ones.
-        gone = self._gone_of[distinct]
-        crowded = distinct[(gone > _FEW_GONE) & (2 * gone > self._lists.counts[distinct])]
-        if len(crowded):
-            self._lists.keep(crowded, self._stays)
-            self._gone_of[crowded] = 0
+        self._lists.note_gone(slots, self._stays)
 
     def _make_room(self) -> None:
         if self._used > len(self._slots):
@@ -139,8 +128,7 @@ class VersionRows:
             self._exist, self._stays = grown(self._exist, room, False), grown(self._stays, room, False)
         if len(self._keys) > len(self._latest):
             room = max(len(self._keys), 2 * len(self._latest))
-            self._latest, self._gone_of = grown(self._latest, room, NONE), grown(self._gone_of, room, 0)
-            self._is_changed = grown(self._is_changed, room, False)
+            self._latest, self._is_changed = grown(self._latest, room, NONE), grown(self._is_changed, room, False)
 
     def _compact(self) -> None:
         """Give the versions that stay the lowest numbers, and forget keys without versions that were written."""
