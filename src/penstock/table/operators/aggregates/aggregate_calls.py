@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 import pyarrow
@@ -27,6 +27,21 @@ class Calls(NamedTuple):
     def aggregates(self) -> list[Aggregate]:
         """Return new aggregates. Raises UnsupportedPlanError for a function that is not supported."""
         return aggregates_of(self.calls, self.inputs, self.need_retractions)
+
+    def columns_in_order(self, columns: Sequence[pyarrow.Array | None], runs: Runs) -> list[Any]:
+        """Return columns of the input, by position, in the order of runs; those that no call reads as None."""
+        order, read = pyarrow.array(runs.order), self.columns_read
+        return [
+            column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
+        ]
+
+    def add(
+        self, aggregates: Sequence[Aggregate], columns: Sequence[pyarrow.Array | None], runs: Runs, signs: Integers
+    ) -> None:
+        """Add rows to the aggregates of the calls. `columns`: of the input, by position; `signs`: in order of runs."""
+        ordered = self.columns_in_order(columns, runs)
+        for place, one in enumerate(aggregates):
+            one.add(self.rows_of(place, ordered, runs, signs))
 
     def rows_of(self, place: int, columns: Sequence[pyarrow.Array], runs: Runs, signs: Integers) -> RunRows:
         """Return the rows of a call. `columns` and `signs` are in the order of runs."""

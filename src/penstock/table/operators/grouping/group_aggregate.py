@@ -9,7 +9,7 @@ after every row at once; results before a row are those after the row before it,
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 import pyarrow
@@ -113,7 +113,7 @@ class GroupAggregateOperator(GroupingOperator):
         of_rows = self.slots_of(chunk)
         runs = Runs(of_rows.slots)
         exist = self._rows.counts(runs.slots) > 0
-        columns: list[Any] = self.columns_in_order(chunk, runs)
+        columns = self._calls.columns_in_order(self.columns_of(chunk), runs)
         in_order = signs[runs.order]
         before = [one.results(runs.slots) for one in self._aggregates]
         counts = self._rows.run_counts(runs, in_order)

@@ -15,7 +15,7 @@ from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.functions.errors import FunctionError
 from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, columns_by_place
 
 
 class CalcOperator(Operator):
@@ -72,8 +72,7 @@ class CalcOperator(Operator):
         rows, places = batch.num_rows, None
         now_ms, watermark = self.context.now_ms(), self.context.counters.watermark
         watermark_ms = None if watermark == MIN_TIMESTAMP else watermark
-        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns = [by_name.get(name) for name in self._names]
+        columns = columns_by_place(batch, self._names)
         if self._condition is not None:
             mask = self._condition.mask(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
             if mask is not None:
