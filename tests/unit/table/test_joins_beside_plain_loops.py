@@ -31,8 +31,9 @@ from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.table.operators.joins import join, joined_inputs, thinned_lists
-from penstock.table.operators.joins.join import ANTI, FULL, INNER, LEFT, RIGHT, SEMI, JoinOperator
+from penstock.table.operators.joins.join import JoinOperator
 from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.join_types import ANTI, FULL, INNER, LEFT, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.keyed.table_keys import keys_of_batch
 from penstock.table.operators.rows.row_expressions import RowExpressions

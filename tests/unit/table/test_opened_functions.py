@@ -17,7 +17,8 @@ from penstock.table.connectors.lookup import Found, TableLookup
 from penstock.table.logical_types import parse
 from penstock.table.operators.grouping.changelog_normalize import ChangelogNormalizeOperator
 from penstock.table.operators.joins.correlate import CorrelateOperator
-from penstock.table.operators.joins.join import INNER, JoinOperator
+from penstock.table.operators.joins.join import JoinOperator
+from penstock.table.operators.joins.join_types import INNER
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.lookup_join import Lookup, LookupJoinOperator
 from penstock.table.operators.joins.lookup_memory import LookupMemoryOperator

@@ -26,7 +26,7 @@ from penstock.engine.state.arrays.stored_columns import unpacked
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
 from penstock.table.operators.joins import join_side, thinned_lists, version_rows
-from penstock.table.operators.joins.join import FULL, INNER, LEFT, RIGHT
+from penstock.table.operators.joins.join_types import FULL, INNER, LEFT, RIGHT
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.rows_by_time import RowsByTime
 from penstock.table.operators.joins.temporal_join import TemporalJoinOperator

@@ -10,7 +10,7 @@ from penstock.table.execution.nodes.join import join_inputs
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.joins.interval_join import IntervalJoinOperator
-from penstock.table.operators.joins.join import INNER
+from penstock.table.operators.joins.join_types import INNER
 from penstock.table.operators.joins.timed_join import TimedJoinOperator
 from penstock.table.operators.rows.calc import CalcOperator
 from penstock.table.planner.data_types import DataType

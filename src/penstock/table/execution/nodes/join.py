@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.operators.joins.join import ANTI, FULL, INNER, LEFT, RIGHT, SEMI, JoinOperator
+from penstock.table.operators.joins.join import JoinOperator
+from penstock.table.operators.joins.join_types import ANTI, FULL, INNER, LEFT, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.nodes.join_nodes import Join, JoinSpec

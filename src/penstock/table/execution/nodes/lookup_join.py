@@ -16,6 +16,7 @@ from penstock.table.execution.registry import translates
 from penstock.table.execution.rex_terms import all_of
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
+from penstock.table.operators.joins.join_types import LEFT
 from penstock.table.operators.joins.lookup_join import Lookup, LookupJoinOperator
 from penstock.table.operators.joins.lookup_memory import LookupMemoryOperator
 from penstock.table.operators.table_columns import TableColumns, table_columns, width_of
@@ -53,7 +54,7 @@ def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Tra
     join = LookupJoinOperator(
         "LookupJoin",
         lookup,
-        is_left=node.join_type == "LEFT",
+        is_left=node.join_type == LEFT,
         condition=translation.condition(node.join_condition),
         received=received,
         given=given,

@@ -28,6 +28,7 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.changelog import DELETE, INSERT, are_added, changes_of, kinds_of
 from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.join_types import ANTI, FULL, LEFT, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
 from penstock.table.operators.joins.padded_rows import NONE
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
-INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"
 _PAIRS_MAX = 1 << 20
 """Pairs that are found and tested at once. A single row may have more."""
 

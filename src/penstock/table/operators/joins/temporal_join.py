@@ -16,7 +16,7 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.table.operators.joins.join import LEFT
+from penstock.table.operators.joins.join_types import LEFT
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.joins.padded_rows import NONE, padded
 from penstock.table.operators.joins.version_rows import VersionRows

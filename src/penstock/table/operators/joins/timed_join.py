@@ -18,7 +18,7 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.table.operators.joins.held_watermarks import held_back
-from penstock.table.operators.joins.join import FULL, LEFT, RIGHT
+from penstock.table.operators.joins.join_types import FULL, LEFT, RIGHT
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
 from penstock.table.operators.joins.padded_rows import NONE

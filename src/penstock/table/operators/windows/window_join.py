@@ -11,8 +11,8 @@ import pyarrow
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
-from penstock.table.operators.joins.join import ANTI, FULL, INNER, RIGHT, SEMI
 from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.join_types import ANTI, FULL, INNER, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.joins.padded_rows import NONE, taken
 from penstock.table.operators.keyed.table_keys import keys_of_batch, keys_of_chunk, selector_of
