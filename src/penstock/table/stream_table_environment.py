@@ -116,19 +116,8 @@ class StreamTableEnvironment(TableEnvironment):
 
     def _attached(self, sql: str, relation: Any) -> tuple[Any, Any]:
         """Add a query to the environment's program. Return its plan, and its rows on columns."""
-        from penstock.table.execution.jobs import attach
-
         with self._blaming(relation):
             planner = self._synchronized()
             result = planner.execute(sql)
         assert result.plan is not None
-        stream = attach(
-            self._environment,
-            planner,
-            plan=result.plan,
-            result_table=result.result_table,
-            config=self._config,
-            settings=self._settings,
-            functions=self.functions.calls,
-        )
-        return result.plan, stream
+        return result.plan, self._attach(planner, result.plan, result.result_table)

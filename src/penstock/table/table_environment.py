@@ -161,19 +161,8 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
 
     def _attach_statements(self, statements: Sequence[str]) -> None:
         """Add several insertions to the program of the StreamExecutionEnvironment."""
-        from penstock.table.execution.jobs import attach
-
         planner = self._synchronized()
-        plan = planner.compile_plan(statements)
-        attach(
-            self._environment,
-            planner,
-            plan=plan,
-            result_table=None,
-            config=self._config,
-            settings=self._settings,
-            functions=self.functions.calls,
-        )
+        self._attach(planner, planner.compile_plan(statements), None)
 
     def _execute_relation(self, relation: Relation) -> TableResult:
         """Start the job of a Table."""
@@ -271,6 +260,20 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
             if key is not None and value is not None:
                 self._config.set(key, value)
                 self._known_options[key] = value
+
+    def _attach(self, planner: Planner, plan: Any, result_table: str | None) -> Any:
+        """Add a plan to the program of the StreamExecutionEnvironment. Return the rows of a query, on columns."""
+        from penstock.table.execution.jobs import attach
+
+        return attach(
+            self._environment,
+            planner,
+            plan=plan,
+            result_table=result_table,
+            config=self._config,
+            settings=self._settings,
+            functions=self.functions.calls,
+        )
 
     def _run(self, planner: Planner, plan: Any, result_table: str | None) -> TableResult:
         from penstock.table.execution.jobs import start

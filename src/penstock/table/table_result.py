@@ -51,11 +51,16 @@ class TableResult:
 
     @staticmethod
     def of_rows(
-        names: Sequence[str], types: Sequence[LogicalType], rows: Iterable[Sequence[Any]], kind: ResultKind
+        names: Sequence[str],
+        types: Sequence[LogicalType],
+        rows: Iterable[Sequence[Any]],
+        kind: ResultKind,
+        *,
+        client: JobClient | None = None,
     ) -> TableResult:
-        """Return the result of a statement without a job."""
+        """Return a result whose rows are there. `client`: of the job that the statement has started, or None."""
         made = [Row(*row) for row in rows]
-        return TableResult(kind, names, types, lambda: _Closeable(iter(made)))
+        return TableResult(kind, names, types, lambda: _Closeable(iter(made)), client=client)
 
     def get_result_kind(self) -> ResultKind:
         """Return SUCCESS for a statement that gives nothing, SUCCESS_WITH_CONTENT for one with rows."""
@@ -140,4 +145,4 @@ class _Closeable(Iterator[Row]):
         self.close()
 
     def close(self) -> None:
-        """Do nothing: no job runs."""
+        """Do nothing: a job that the statement has started continues."""

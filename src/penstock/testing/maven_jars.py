@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.common.errors import ConfigurationError
 from penstock.common.files.cache_directory import cache_directory
+from penstock.common.files.new_directory import new_directory
 
 _FETCH_SECONDS = 240
 """Without a network, Maven would retry for minutes."""
@@ -30,9 +29,8 @@ def maven_jars(server: str, name: str, pom: str, checksums: Mapping[str, str] | 
     maven = shutil.which("mvn")
     if maven is None:
         raise ConfigurationError(f"{server} needs jars from Maven's repository: install Maven (the command mvn)")
-    jars.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=jars.parent, prefix=f"{name}-") as directory:
-        file, new = Path(directory, "pom.xml"), Path(directory, "jars")
+    with new_directory(jars) as new:
+        file = new.parent / "pom.xml"
         file.write_text(pom)
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={new}"]
         command = [maven, "-q", "-B", "-C", "-f", str(file), *goal]
@@ -46,9 +44,6 @@ def maven_jars(server: str, name: str, pom: str, checksums: Mapping[str, str] | 
             raise ConfigurationError(f"Maven did not fetch {server}:\n{(done.stdout + done.stderr)[-1000:]}")
         if checksums is not None:
             _check(server, new, checksums)
-        # Renamed when complete; another process may have been faster.
-        with contextlib.suppress(OSError):
-            new.rename(jars)
     return jars
 
 

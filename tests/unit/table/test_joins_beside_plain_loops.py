@@ -30,9 +30,10 @@ from penstock.engine.state.arrays.stored_columns import unpacked
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.engine.state.key_groups import KeyGroups
 from penstock.hosts.simulator.stores import MemoryStore
-from penstock.table.operators.joins import join, join_side, joined_inputs
-from penstock.table.operators.joins.join import ANTI, FULL, INNER, LEFT, RIGHT, SEMI, JoinOperator
+from penstock.table.operators.joins import join, joined_inputs, thinned_lists
+from penstock.table.operators.joins.join import JoinOperator
 from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.join_types import ANTI, FULL, INNER, LEFT, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.keyed.table_keys import keys_of_batch
 from penstock.table.operators.rows.row_expressions import RowExpressions
@@ -335,7 +336,7 @@ def check(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if random.random() < 0.7:
         # Rows get other numbers, lists are made shorter, and chunks are joined in pieces, as with many more rows.
         monkeypatch.setattr(keyed_rows, "_FIRST_ROOM", 4)
-        monkeypatch.setattr(join_side, "_FEW_GONE", 1)
+        monkeypatch.setattr(thinned_lists, "_FEW_GONE", 1)
         monkeypatch.setattr(join, "_PAIRS_MAX", random.choice([1, 5]))
         monkeypatch.setattr(joined_inputs, "_CANDIDATES_MAX", random.choice([1, 9]))
     joins = Joins(random)

@@ -15,7 +15,8 @@ from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.layers import LayeredTable
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.joined_inputs import pieces_of
-from penstock.table.operators.joins.version_rows import NOTHING, VersionRows
+from penstock.table.operators.joins.padded_rows import NONE
+from penstock.table.operators.joins.version_rows import VersionRows
 from penstock.table.operators.keyed.row_identity import place_of
 from penstock.table.operators.table_columns import TableColumns
 
@@ -136,7 +137,7 @@ def test_versions_are_those_of_their_key_and_time() -> None:
     found = versions_of([(1, 10, True), (2, 5, True), (1, 20, True), (1, 20, True), (2, 8, False), (3, 1, True)])
     asked = [(1, 9), (1, 10), (1, 25), (2, 7), (2, 8), (4, 9)]
     keys, times = (numpy.array(one) for one in zip(*asked, strict=True))
-    assert found.at(IntegerKeys(keys), times).tolist() == [NOTHING, 0, 3, 1, NOTHING, NOTHING]
+    assert found.at(IntegerKeys(keys), times).tolist() == [NONE, 0, 3, 1, NONE, NONE]
 
 
 def test_keys_whose_versions_have_gone_are_forgotten() -> None:
@@ -150,7 +151,7 @@ def test_keys_whose_versions_have_gone_are_forgotten() -> None:
         found.write_back()
     assert len(found._keys) < 4 * count
     numbers = found.at(IntegerKeys(numpy.array([-1, -2, -2, 700])), numpy.array([40, 20, 40, 40]))
-    assert (numbers != NOTHING).tolist() == [True, True, True, False]
+    assert (numbers != NONE).tolist() == [True, True, True, False]
     assert found.rows(numbers[:3]).column(1).to_pylist() == [1.0, 1.0, 30.0]
 
 
@@ -166,7 +167,7 @@ def test_versions_that_are_not_due_are_not_put_in_order(monkeypatch: pytest.Monk
         key = numpy.array([time])
         batch = pyarrow.record_batch([pyarrow.array(key), pyarrow.array([float(time)])], names=["k", "f"])
         found.add(IntegerKeys(key), batch, key, numpy.array([True]))
-        assert (found.at(IntegerKeys(key), key) != NOTHING).all()
+        assert (found.at(IntegerKeys(key), key) != NONE).all()
         found.forget(time)
     assert len(ordered) == 2 * rounds
     assert max(ordered) <= 3
@@ -191,7 +192,7 @@ def test_versions_are_found_whatever_was_forgotten(seed: int) -> None:
         asked = [(chance.randrange(keys_max + 1), until + chance.randint(1, 90)) for _ in range(9)]
         keys, times = (numpy.array(one) for one in zip(*asked, strict=True))
         given = found.at(IntegerKeys(keys), times)
-        there = given != NOTHING
+        there = given != NONE
         shown = given.copy()
         if there.any():
             shown[there] = found.rows(given[there]).column(1).to_numpy()
@@ -207,5 +208,5 @@ def test_versions_are_found_whatever_was_forgotten(seed: int) -> None:
 def version_at(versions: list[tuple[int, int, bool]], key: int, time: int) -> int:
     """Return the position of the version that counts, by looking at all."""
     of_key = [(at, place) for place, (of, at, _) in enumerate(versions) if of == key and at <= time]
-    place = max(of_key)[1] if of_key else NOTHING
-    return place if place == NOTHING or versions[place][2] else NOTHING
+    place = max(of_key)[1] if of_key else NONE
+    return place if place == NONE or versions[place][2] else NONE

@@ -24,8 +24,8 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays import keyed_rows
 from penstock.engine.state.backends.rocksdb.backend import Stores
 from penstock.hosts.simulator.stores import MemoryStore
-from penstock.table.operators.joins import join_side, version_rows
-from penstock.table.operators.joins.join import FULL, INNER, LEFT, RIGHT
+from penstock.table.operators.joins import join_side, thinned_lists, version_rows
+from penstock.table.operators.joins.join_types import FULL, INNER, LEFT, RIGHT
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.rows_by_time import RowsByTime
 from penstock.table.operators.joins.temporal_join import TemporalJoinOperator
@@ -153,7 +153,7 @@ def test_an_interval_join_gives_what_a_plain_loop_gives(seed: int, monkeypatch: 
     random = Random(seed)
     if random.random() < 0.7:
         monkeypatch.setattr(keyed_rows, "_FIRST_ROOM", 4)
-        monkeypatch.setattr(join_side, "_FEW_GONE", 1)
+        monkeypatch.setattr(thinned_lists, "_FEW_GONE", 1)
     join_type, of_event_time = random.choice([INNER, LEFT, RIGHT, FULL]), random.random() < 0.7
     lower = random.randint(-9, 5)
     bounds = (lower, lower + random.choice([-1, 0, 2, 9]))
@@ -255,7 +255,7 @@ def test_a_temporal_join_gives_what_a_plain_loop_gives(seed: int, monkeypatch: p
     random = Random(seed)
     if random.random() < 0.7:
         monkeypatch.setattr(version_rows, "_FIRST_ROOM", 4)
-        monkeypatch.setattr(version_rows, "_FEW_GONE", 1)
+        monkeypatch.setattr(thinned_lists, "_FEW_GONE", 1)
     join_type, condition = random.choice([INNER, LEFT]), condition_of(random)
     is_stored = random.random() < 0.4
     loop, ids, now = TemporalLoop(join_type, condition is not None), iter(range(1 << 30)), 0

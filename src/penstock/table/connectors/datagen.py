@@ -140,10 +140,9 @@ OPTIONS: tuple[ConfigOption[Any], ...] = (
 
 def _declared(request: ScanRequest) -> Iterator[_Field]:
     """Return the columns of the table, also those that are not read: they have options."""
-    assert request.table.resolved_table is not None
-    for column in request.table.resolved_table.schema.columns:
-        if column.kind == "PHYSICAL" and column.data_type is not None:
-            yield _Field(f"fields.{column.name}", column.name, column.data_type.logical)
+    row = request.table.resolved.schema.physical_row
+    for name, kind in zip(row.names, row.children, strict=True):
+        yield _Field(f"fields.{name}", name, kind)
 
 
 def _options_below(field: _Field) -> Iterator[ConfigOption[Any]]:

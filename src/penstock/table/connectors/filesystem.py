@@ -154,8 +154,7 @@ class FilesystemConnector(TableConnector):
 
 def _table(given: ContextResolvedTable) -> _Table:
     """Return a table. Raises SqlError for options that are wrong."""
-    resolved = given.resolved_table
-    assert resolved is not None
+    resolved = given.resolved
     name = resolved.options.get(FORMAT.key)
     is_parquet = name == _PARQUET
     chosen = ChosenFormat({} if is_parquet or name is None else {FORMAT.key: name}, FORMAT.key)

@@ -118,8 +118,7 @@ class JdbcConnector(TableConnector):
 
     def sink(self, request: SinkRequest) -> TableSink:
         options, database = _checked(request.table)
-        assert request.table.resolved_table is not None
-        key = request.table.resolved_table.schema.primary_key
+        key = request.table.resolved.schema.primary_key
         keys: Sequence[str] = () if key is None else key.columns
         if key is None:
             request.check_inserts()
@@ -151,9 +150,7 @@ class JdbcConnector(TableConnector):
 
 def _checked(table: ContextResolvedTable) -> tuple[TableOptions, Database]:
     """Return the options of a table, and its database. Raises SqlError, which does not show the password."""
-    resolved = table.resolved_table
-    assert resolved is not None
-    options = TableOptions(table.identifier, resolved.options, OPTIONS)
+    options = TableOptions(table.identifier, table.resolved.options, OPTIONS)
     url = options.required(URL)
     options.required(TABLE)
     if options.get(DRIVER) not in (None, _DRIVER):
@@ -184,15 +181,11 @@ def _checked(table: ContextResolvedTable) -> tuple[TableOptions, Database]:
 
 def _ordering_column(table: ContextResolvedTable, names: Sequence[str]) -> str:
     """Return the column whose order a table is read by: of the primary key, or one without NULL, if it is declared."""
-    assert table.resolved_table is not None
-    schema = table.resolved_table.schema
+    schema = table.resolved.schema
     if schema.primary_key is not None:
         return schema.primary_key.columns[0]
-    required = [
-        one.name
-        for one in schema.columns
-        if one.kind == "PHYSICAL" and one.data_type is not None and not one.data_type.logical.nullable
-    ]
+    row = schema.physical_row
+    required = [name for name, kind in zip(row.names, row.children, strict=True) if not kind.nullable]
     return required[0] if required else names[0]
 
 

@@ -9,11 +9,12 @@ from penstock.common.columns.record_columns import RecordColumns
 from penstock.connectors.base.retries import retried
 from penstock.connectors.postgres.connection import Database, psycopg, quoted, quoted_table, translated
 from penstock.connectors.postgres.sink.statement import insert_into
+from penstock.table.operators.changelog import DELETE, UPDATE_BEFORE
 from penstock.table.operators.table_columns import KIND
 
 _SESSION = "penstock sink"
-_REMOVED = (1, 3)
-"""UPDATE_BEFORE, behind which the new row follows, unless the query has filtered it; and DELETE."""
+_REMOVED = (UPDATE_BEFORE, DELETE)
+"""Behind UPDATE_BEFORE the new row follows, unless the query has filtered it."""
 
 
 class JdbcUpserts(Sink[Any]):

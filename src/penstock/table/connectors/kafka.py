@@ -159,8 +159,7 @@ class KafkaConnector(TableConnector):
         return TableSink(sink, takes_kinds=self.upserts, parallelism=options.get(SINK_PARALLELISM))
 
     def _table(self, given: ContextResolvedTable) -> _Table:
-        resolved = given.resolved_table
-        assert resolved is not None
+        resolved = given.resolved
         value_key = VALUE_FORMAT.key if self.upserts or VALUE_FORMAT.key in resolved.options else FORMAT.key
         value = ChosenFormat(resolved.options, value_key, prefix="value." if value_key == VALUE_FORMAT.key else "")
         key = ChosenFormat(resolved.options, KEY_FORMAT.key, prefix="key.")
@@ -215,8 +214,7 @@ class UpsertKafkaConnector(KafkaConnector):
     def _key_names(
         self, table: ContextResolvedTable, options: TableOptions, columns: pyarrow.Schema
     ) -> tuple[str, ...]:
-        assert table.resolved_table is not None
-        key = table.resolved_table.schema.primary_key
+        key = table.resolved.schema.primary_key
         if key is None:
             raise options.error("upsert-kafka needs a primary key: declare PRIMARY KEY (...) NOT ENFORCED")
         return key.columns

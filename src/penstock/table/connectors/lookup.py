@@ -45,8 +45,7 @@ class LookupRequest:
     @property
     def options(self) -> Mapping[str, str]:
         """The options of the table."""
-        assert self.table.resolved_table is not None
-        return self.table.resolved_table.options
+        return self.table.resolved.options
 
 
 class Found(NamedTuple):

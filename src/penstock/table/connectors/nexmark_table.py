@@ -88,8 +88,7 @@ class NexmarkTable:
         Raises SqlError for a column that events do not have, and for an option that is not known, has a wrong value, or
         that the generator does not have: a rate that changes, an end that does not end the source.
         """
-        resolved = table.resolved_table
-        assert resolved is not None
+        resolved = table.resolved
         options = TableOptions(table.identifier, resolved.options, OPTIONS)
         for column in resolved.schema.columns:
             if column.kind == "PHYSICAL" and column.data_type is not None:

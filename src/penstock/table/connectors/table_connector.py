@@ -52,8 +52,7 @@ class ScanRequest:
     @property
     def options(self) -> Mapping[str, str]:
         """The options of the table."""
-        assert self.table.resolved_table is not None
-        return self.table.resolved_table.options
+        return self.table.resolved.options
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,7 @@ class SinkRequest:
     @property
     def options(self) -> Mapping[str, str]:
         """The options of the table."""
-        assert self.table.resolved_table is not None
-        return self.table.resolved_table.options
+        return self.table.resolved.options
 
     def check_inserts(self) -> None:
         """Raise SqlError if rows are updated or deleted, which the connector can't write."""
@@ -140,8 +138,7 @@ class TableConnector:
 
     def cannot(self, table: ContextResolvedTable, what: str) -> SqlError:
         """Return the error of a table that can't be read, or written."""
-        assert table.resolved_table is not None
-        name = table.resolved_table.options.get(CONNECTOR)
+        name = table.resolved.options.get(CONNECTOR)
         return SqlError(f"the table {table.identifier} can't be {what}: its connector {name!r} does not do that")
 
 
@@ -194,9 +191,5 @@ def connector_of(table: ContextResolvedTable) -> TableConnector:
 
 def physical_columns(table: ContextResolvedTable) -> list[pyarrow.Field]:
     """Return the physical columns of a table."""
-    assert table.resolved_table is not None
-    return [
-        pyarrow.field(column.name, arrow_type(column.data_type.logical))
-        for column in table.resolved_table.schema.columns
-        if column.kind == "PHYSICAL" and column.data_type is not None
-    ]
+    row = table.resolved.schema.physical_row
+    return [pyarrow.field(name, arrow_type(kind)) for name, kind in zip(row.names, row.children, strict=True)]

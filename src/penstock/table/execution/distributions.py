@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from penstock.table.operators.joins.join_types import ANTI, INNER, LEFT, RIGHT, SEMI
 from penstock.table.planner.nodes.base import ExecNode
 from penstock.table.planner.nodes.join_nodes import Join
 from penstock.table.planner.nodes.rank_nodes import Deduplicate, Rank
@@ -16,7 +17,7 @@ from penstock.table.planner.rex_nodes import AnyRexNode, RexInputRef
 Distributions = frozenset[tuple[int, ...]]
 """Keys, each the positions of its columns: rows with equal ones are in the subtask that has this key."""
 NONE: Distributions = frozenset()
-_KEEPS_LEFT, _KEEPS_RIGHT = ("INNER", "LEFT", "SEMI", "ANTI"), ("INNER", "RIGHT")
+_KEEPS_LEFT, _KEEPS_RIGHT = (INNER, LEFT, SEMI, ANTI), (INNER, RIGHT)
 
 
 def distributions_of(node: ExecNode, inputs: Sequence[Distributions], origins: Sequence[ExecNode]) -> Distributions:

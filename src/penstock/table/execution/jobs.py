@@ -12,9 +12,10 @@ from penstock.common.configuration import Configuration
 from penstock.common.configuration import options as options_of_jobs
 from penstock.common.configuration.choices import RuntimeExecutionMode
 from penstock.common.errors import CheckpointError
+from penstock.common.job_client import JobClient
 from penstock.common.types import Row
 from penstock.datastream.collected import CloseableIterator
-from penstock.engine.jobmaster.results.result_sinks import CollectedResults
+from penstock.engine.jobmaster.results.result_sinks import CollectedResults, ResultSink
 from penstock.engine.plan.transformations import Transformation
 from penstock.service.client.start_point import restored_manifest
 from penstock.table.environment_settings import EnvironmentSettings
@@ -44,6 +45,7 @@ _AFFECTED_UNKNOWN = -1
 def start(
     environment: StreamExecutionEnvironment,
     planner: Planner,
+    *,
     plan: CompiledPlan,
     result_table: str | None,
     config: TableConfig,
@@ -66,23 +68,30 @@ def start(
     results = CollectedResults()
     with environment.separate_job(), _options_of_job(environment, options):
         plan = _restored(environment, plan, job_name)
-        translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
-        if result_table is not None:
-            # The plan of a checkpoint may have another name for the table of the query's rows.
-            translation.collectors = {plan.sinks[0].dynamic_table_sink.table.identifier: results}
-        translation.run()
+        # The plan of a checkpoint may have another name for the table of the query's rows.
+        collectors = {} if result_table is None else {plan.sinks[0].dynamic_table_sink.table.identifier: results}
+        _translation(environment, planner, plan=plan, options=options, functions=functions, collectors=collectors).run()
         packed = packed_plan(plan)
         environment.keep_plan(packed, partial(check_origin, packed))
         client = environment.execute_async(job_name)
     if result_table is None:
-        names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]
-        affected = [Row(*[_AFFECTED_UNKNOWN for _ in names])]
-        result = TableResult(
-            ResultKind.SUCCESS_WITH_CONTENT, names, [BIGINT] * len(names), lambda: _Affected(affected), client=client
-        )
-        if value_of(options, DML_SYNC):
-            result.wait()
-        return result
+        return _result_of_insertions(plan, client, options)
+    return _result_of_query(plan, client, results, options)
+
+
+def _result_of_insertions(plan: CompiledPlan, client: JobClient, options: Mapping[str, str]) -> TableResult:
+    names = _tables_written(plan)
+    affected = [[_AFFECTED_UNKNOWN for _ in names]]
+    kind = ResultKind.SUCCESS_WITH_CONTENT
+    result = TableResult.of_rows(names, [BIGINT] * len(names), affected, kind, client=client)
+    if value_of(options, DML_SYNC):
+        result.wait()
+    return result
+
+
+def _result_of_query(
+    plan: CompiledPlan, client: JobClient, results: CollectedResults, options: Mapping[str, str]
+) -> TableResult:
     row_type = result_row(plan)
     rows = CloseableIterator[Row](results, client, row_reader(row_type))
     return TableResult(
@@ -99,6 +108,7 @@ def start(
 def attach(
     environment: StreamExecutionEnvironment,
     planner: Planner,
+    *,
     plan: CompiledPlan,
     result_table: str | None,
     config: TableConfig,
@@ -111,10 +121,16 @@ def attach(
     """
     options = _checked(environment, config, settings)
     environment.configure(_of_jobs(options))
-    translation = _translation(environment, planner, plan=plan, options=options, functions=functions)
-    translation.returned = result_table
-    # Operators of several plans are in one job.
-    translation.uid_prefix = f"table-{environment.next_id()}_"
+    translation = _translation(
+        environment,
+        planner,
+        plan=plan,
+        options=options,
+        functions=functions,
+        returned=result_table,
+        # Operators of several plans are in one job.
+        uid_prefix=f"table-{environment.next_id()}_",
+    )
     translation.run()
     return translation.result
 
@@ -170,6 +186,9 @@ def _translation(
     plan: CompiledPlan,
     options: dict[str, str],
     functions: Mapping[str, PythonCall] | None,
+    collectors: Mapping[str, ResultSink] | None = None,
+    returned: str | None = None,
+    uid_prefix: str = "",
 ) -> Translation:
     return Translation(
         plan,
@@ -178,6 +197,9 @@ def _translation(
         secrets=planner.secrets,
         functions=functions,
         watermark_interval_ms=environment.get_config().get_auto_watermark_interval(),
+        collectors=collectors,
+        returned=returned,
+        uid_prefix=uid_prefix,
     )
 
 
@@ -204,19 +226,6 @@ def _restored(environment: StreamExecutionEnvironment, plan: CompiledPlan, job_n
     return restored_plan(plan, manifest, allow_non_restored=configuration.get(options_of_jobs.IGNORE_UNCLAIMED_STATE))
 
 
-class _Affected(list[Row]):
-    """The single row of an insertion's result."""
-
-    def __enter__(self) -> _Affected:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def close(self) -> None:
-        """Do nothing: the job continues."""
-
-
 def _of_jobs(options: Mapping[str, str]) -> dict[str, str]:
     others = ("table.", "sql-client.", "python.", "execution.runtime-mode")
     return {key: value for key, value in options.items() if not key.startswith(others)}
@@ -232,5 +241,8 @@ def _check_mode(settings: EnvironmentSettings, options: dict[str, str]) -> None:
 
 
 def _name(plan: CompiledPlan) -> str:
-    names = [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]
-    return f"insert-into_{','.join(names)}"
+    return f"insert-into_{','.join(_tables_written(plan))}"
+
+
+def _tables_written(plan: CompiledPlan) -> list[str]:
+    return [sink.dynamic_table_sink.table.identifier.replace("`", "") for sink in plan.sinks]

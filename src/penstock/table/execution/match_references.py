@@ -5,7 +5,6 @@ Source of what is refused: Flink's MatchCodeGenerator.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -14,14 +13,8 @@ from penstock.table.logical_types import LogicalType
 from penstock.table.operators.matching.match_aggregates import match_aggregate
 from penstock.table.operators.matching.match_parts import ALL, Aggregated, MatchPart, MatchTime, RowValue
 from penstock.table.planner.errors import UnsupportedPlanError
-from penstock.table.planner.rex_nodes import (
-    AnyRexNode,
-    PatternFieldRef,
-    RexCall,
-    RexFieldAccess,
-    RexInputRef,
-    RexLiteral,
-)
+from penstock.table.planner.rex_nodes import AnyRexNode, PatternFieldRef, RexCall, RexInputRef, RexLiteral
+from penstock.table.planner.rex_trees import nodes_of, type_of, with_children
 
 _PROCTIME = "$PROCTIME$1"
 _REFUSED = {
@@ -83,13 +76,9 @@ class MatchReferences:
         if isinstance(node, PatternFieldRef):
             place = self.place(RexInputRef(index=node.index, type=node.type))
             return _reference(node, RowValue(node.alpha, position.is_first, position.offset, place), parts)
-        if isinstance(node, RexFieldAccess):
-            return replace(node, expr=self._rewritten(node.expr, parts, position))
-        if not isinstance(node, RexCall):
-            return node
+        if not isinstance(node, RexCall) or not node.is_built_in:
+            return with_children(node, lambda one: self._rewritten(one, parts, position))
         name = node.name
-        if not node.is_built_in:
-            return replace(node, operands=tuple(self._rewritten(one, parts, position) for one in node.operands))
         if name in ("FIRST", "LAST"):
             return self._rewritten(node.operands[0], parts, _Position(name == "FIRST", _offset(node)))
         if name == "FINAL" or (name == "PREV" and not _offset(node)):
@@ -106,16 +95,16 @@ class MatchReferences:
             return replace(node, internal_name=_PROCTIME)
         if name in _AGGREGATES:
             return _reference(node, self._aggregate(node), parts)
-        return replace(node, operands=tuple(self._rewritten(one, parts, position) for one in node.operands))
+        return with_children(node, lambda one: self._rewritten(one, parts, position))
 
     def _aggregate(self, call: RexCall) -> Aggregated:
         if call in self._aggregates:
             return self._aggregates[call]
-        if any(isinstance(one, RexCall) and one.name in _NOT_OF_ROWS for one in _nodes(call.operands)):
+        if any(isinstance(one, RexCall) and one.name in _NOT_OF_ROWS for one in nodes_of(call.operands)):
             raise UnsupportedPlanError(
                 f"{call.name} is over the rows of a variable: no FIRST, LAST or {call.name} in it"
             )
-        variables = {one.alpha for one in _nodes(call.operands) if isinstance(one, PatternFieldRef)}
+        variables = {one.alpha for one in nodes_of(call.operands) if isinstance(one, PatternFieldRef)}
         if len(variables) > 1:
             shown = ", ".join(sorted(variables))
             raise UnsupportedPlanError(
@@ -151,7 +140,7 @@ def _reference(node: PatternFieldRef | RexCall, part: MatchPart, parts: list[Par
 
 def _is_of_row(node: AnyRexNode, variable: str) -> bool:
     """Return whether a condition of a variable depends on the row in question alone."""
-    for one in _nodes((node,)):
+    for one in nodes_of([node]):
         if isinstance(one, PatternFieldRef) and one.alpha not in (ALL, variable):
             return False
         if isinstance(one, RexCall) and one.is_built_in:
@@ -163,20 +152,16 @@ def _is_of_row(node: AnyRexNode, variable: str) -> bool:
 
 def _may_fail(node: AnyRexNode) -> bool:
     """Return whether the values of a row may be an error for an expression."""
-    return any(isinstance(one, RexCall) and (not one.is_built_in or one.name in _FAIL) for one in _nodes((node,)))
+    return any(isinstance(one, RexCall) and (not one.is_built_in or one.name in _FAIL) for one in nodes_of([node]))
 
 
 def _of_row(node: AnyRexNode) -> AnyRexNode:
     """Return an expression over the columns of the input."""
     if isinstance(node, PatternFieldRef):
         return RexInputRef(index=node.index, type=node.type)
-    if isinstance(node, RexFieldAccess):
-        return replace(node, expr=_of_row(node.expr))
-    if not isinstance(node, RexCall):
-        return node
-    if node.is_built_in and node.name in ("LAST", "PREV"):
+    if isinstance(node, RexCall) and node.is_built_in and node.name in ("LAST", "PREV"):
         return _of_row(node.operands[0])
-    return replace(node, operands=tuple(map(_of_row, node.operands)))
+    return with_children(node, _of_row)
 
 
 def _all_of(node: AnyRexNode, operands: tuple[AnyRexNode, ...]) -> AnyRexNode:
@@ -194,20 +179,3 @@ def _offset(call: RexCall) -> int:
     if (rows := int(str(count.value))) < 0:
         raise UnsupportedPlanError(f"the offset of {call.name} must not be negative, got {rows}")
     return rows
-
-
-def type_of(node: AnyRexNode) -> LogicalType:
-    """Return the type of an expression."""
-    if isinstance(node, RexFieldAccess):
-        row = type_of(node.expr)
-        return row.children[row.names.index(node.name)]
-    return node.type.logical
-
-
-def _nodes(nodes: tuple[AnyRexNode, ...]) -> Iterator[AnyRexNode]:
-    for node in nodes:
-        yield node
-        if isinstance(node, RexCall):
-            yield from _nodes(node.operands)
-        elif isinstance(node, RexFieldAccess):
-            yield from _nodes((node.expr,))

@@ -10,7 +10,7 @@ import pyarrow
 from penstock.cep.automata import automaton_of
 from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.match_pattern import pattern_of
-from penstock.table.execution.match_references import MatchReferences, Part, type_of
+from penstock.table.execution.match_references import MatchReferences, Part
 from penstock.table.execution.nodes.rank import sort_columns
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
@@ -24,6 +24,7 @@ from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.data_types import PROCTIME, ROWTIME, DataType
 from penstock.table.planner.nodes.match_nodes import Match
 from penstock.table.planner.rex_nodes import AnyRexNode, PatternFieldRef, RexInputRef
+from penstock.table.planner.rex_trees import type_of
 
 _TIME = "$time"
 PerVariable = dict[str, list[Callable[..., bool]]]

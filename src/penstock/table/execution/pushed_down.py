@@ -13,7 +13,7 @@ import pyarrow
 
 from penstock.table.connectors.table_connector import METADATA, physical_columns
 from penstock.table.execution.pruning import Path
-from penstock.table.execution.rex_terms import all_of, any_of, equal_to_text, with_inputs
+from penstock.table.execution.rex_terms import all_of, any_of, equal_to_text
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
 from penstock.table.logical_types import LogicalType
@@ -30,6 +30,7 @@ from penstock.table.planner.nodes.tables import (
     WatermarkPushDown,
 )
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef
+from penstock.table.planner.rex_trees import with_inputs
 
 
 @dataclass
@@ -63,14 +64,7 @@ def pushed_down(
     Abilities come one after the other: a condition is on the columns that there are at its place.
     """
     columns = physical_columns(table)
-    resolved = table.resolved_table
-    assert resolved is not None
-    types = [
-        column.data_type.logical
-        for column in resolved.schema.columns
-        if column.kind == "PHYSICAL" and column.data_type is not None
-    ]
-    found = PushedDown([(one.name,) for one in columns], types)
+    found = PushedDown([(one.name,) for one in columns], list(table.resolved.schema.physical_row.children))
     waiting: list[tuple[AnyRexNode, list[Path], list[LogicalType]]] = []
     for ability in abilities:
         if isinstance(ability, ProjectPushDown):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
-from msgspec.structs import replace
+from collections.abc import Sequence
 
 from penstock.table.logical_types import LogicalType, parse
 from penstock.table.planner.data_types import DataType
-from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef, RexLiteral
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef, RexLiteral
 
 _BOOLEAN = DataType(parse("BOOLEAN"))
 _TEXT = LogicalType("VARCHAR", nullable=False, length=2147483647)
@@ -30,17 +28,6 @@ def equal_to_text(column: RexInputRef, text: str) -> AnyRexNode:
     """Return the condition that a column has the value that a text says, cast to the type of the column."""
     literal = RexLiteral(value=text, type=DataType(_TEXT))
     return _call("=", _BOOLEAN, column, _call("CAST", column.type, literal))
-
-
-def with_inputs(node: AnyRexNode, changed: Callable[[RexInputRef], AnyRexNode]) -> AnyRexNode:
-    """Return an expression with `changed` of each column in place of the column."""
-    if isinstance(node, RexInputRef):
-        return changed(node)
-    if isinstance(node, RexFieldAccess):
-        return replace(node, expr=with_inputs(node.expr, changed))
-    if isinstance(node, RexCall):
-        return replace(node, operands=tuple(with_inputs(one, changed) for one in node.operands))
-    return node
 
 
 def _call(name: str, kind: DataType, *operands: AnyRexNode) -> RexCall:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from penstock.common.time import Duration
 from penstock.common.watermark_strategy import WatermarkStrategy
 from penstock.table.execution.column_source import SplitWatermarks
+from penstock.table.execution.durations import milliseconds
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.sources.scan import Path
 from penstock.table.planner.nodes.tables import WatermarkPushDown
-
-_DURATION = re.compile(r"PT(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?")
-"""A duration as Java writes it."""
 
 
 def idle_timeout_ms(watermark: WatermarkPushDown) -> int | None:
@@ -49,7 +46,4 @@ def split_watermarks(translation: Translation, watermark: WatermarkPushDown, pat
 
 
 def _duration(text: str) -> Duration:
-    found = _DURATION.fullmatch(text)
-    assert found is not None, text
-    hours, minutes, seconds = (float(part or 0) for part in found.groups())
-    return Duration.of_millis(round(((hours * 60 + minutes) * 60 + seconds) * 1000))
+    return Duration.of_millis(milliseconds(text))

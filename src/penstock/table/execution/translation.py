@@ -59,7 +59,8 @@ class Translation:
 
     `options`: those of the table environment. `functions`: the user's, also those that give rows, by the names that
     plans have, in lower case. `collectors`: what receives the rows of sinks that the program reads itself, by the
-    identifier of their table.
+    identifier of their table. `returned`: the identifier of the sink whose rows are returned as a stream, `result`.
+    `uid_prefix`: what the uids of operators begin with.
     """
 
     def __init__(
@@ -71,6 +72,8 @@ class Translation:
         secrets: SecretOptions,
         functions: Mapping[str, PythonCall] | None = None,
         collectors: Mapping[str, ResultSink] | None = None,
+        returned: str | None = None,
+        uid_prefix: str = "",
         watermark_interval_ms: int = _WATERMARK_INTERVAL_MS,
     ) -> None:
         self.plan = plan
@@ -78,12 +81,11 @@ class Translation:
         self.options = options
         self.secrets = secrets
         self.collectors = collectors or {}
-        self.returned: str | None = None
-        """The identifier of the sink whose rows are returned as a stream, as `result`."""
+        self.returned = returned
         self.result: Transformation | None = None
         self.parallelism = _parallelism(options)
         """The parallelism of operators that nothing else tells one; None: that of the program."""
-        self.uid_prefix = ""
+        self._uid_prefix = uid_prefix
         self.watermark_interval_ms = watermark_interval_ms
         self.functions = functions or {}
         self._current = ""
@@ -116,6 +118,10 @@ class Translation:
     def expressions(self, *expressions: AnyRexNode) -> RowExpressions:
         """Return expressions of a node as operators have them. Raises UnsupportedPlanError for unknown functions."""
         return RowExpressions(expressions, zone=self.zone, functions=self.functions, sql=self._current)
+
+    def condition(self, expression: AnyRexNode | None) -> RowExpressions | None:
+        """Return a condition of a node as operators have it, or None. Raises what `expressions` does."""
+        return None if expression is None else self.expressions(expression)
 
     def scalar(self, expression: AnyRexNode, types: Sequence[LogicalType]) -> ScalarExpression:
         """Return an expression over the values of one row. Raises what `expressions` does."""
@@ -150,7 +156,7 @@ class Translation:
 
     def name(self, made: DeployedTransformation, node: ExecNode, role: str = "") -> None:
         """Give an operator the uid by which savepoints know it: the node's id and name, as in the plan."""
-        made.uid = f"{self.uid_prefix}{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
+        made.uid = f"{self._uid_prefix}{node.id}_{_kind(node)}" + (f"_{role}" if role else "")
         made.description = node.description
 
     def is_distributed(self, node: ExecNode, keys: tuple[int, ...]) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from penstock.table.execution.durations import milliseconds
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.windows.window_slices import (
     ATTACHED,
@@ -28,21 +28,6 @@ from penstock.table.planner.nodes.specs import (
 
 if TYPE_CHECKING:
     from penstock.table.execution.translation import Translation
-
-_DURATION = re.compile(r"(-?)P(?:(\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+(?:\.\d+)?)S)?)?")
-
-
-def milliseconds(duration: str | None) -> int:
-    """Return an ISO 8601 duration, such as `PT1M30S`, in milliseconds; 0 for None."""
-    if duration is None:
-        return 0
-    match = _DURATION.fullmatch(duration)
-    if match is None:
-        raise ValueError(f"{duration!r} is not a duration such as PT10S")
-    sign, days, hours, minutes, seconds = match.groups()
-    total = int(days or 0) * 86_400_000 + int(hours or 0) * 3_600_000 + int(minutes or 0) * 60_000
-    total += round(float(seconds or 0) * 1000)
-    return -total if sign else total
 
 
 def slices_of(window: AnyWindow) -> WindowSlices:

@@ -60,6 +60,12 @@ def width_of(columns: TableColumns) -> int:
     return 0 if columns.names == (NO_COLUMNS,) else len(columns.names)
 
 
+def columns_by_place(batch: pyarrow.RecordBatch, names: Sequence[str]) -> list[Any]:
+    """Return the columns of a batch by their names, None for a column that it lacks because nothing reads it."""
+    by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
+    return [by_name.get(name) for name in names]
+
+
 def batch_of_columns(columns: Sequence[Column], schema: pyarrow.Schema, rows: int) -> pyarrow.RecordBatch:
     """Return a batch of results: arrays, or scalars that are the same in all rows."""
     if schema.names == [NO_COLUMNS]:

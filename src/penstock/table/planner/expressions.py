@@ -32,10 +32,11 @@ from penstock.table.planner.rex_nodes import (
     RexInputRef,
     RexLiteral,
 )
+from penstock.table.planner.rex_trees import nodes_of
 
 
 class UserFunction(Protocol):
-    """A function of the user's. `operators/python_calls.py` has the implementation."""
+    """A function of the user's. `operators/rows/python_calls.py` has the implementation."""
 
     @property
     def deterministic(self) -> bool:
@@ -112,13 +113,8 @@ class Expressions:
         return self._known[node]
 
     def _is_deterministic(self, node: AnyRexNode) -> bool:
-        if isinstance(node, RexFieldAccess):
-            return self._is_deterministic(node.expr)
-        if isinstance(node, RexCall):
-            return not self._nondeterministic.intersection((node.name, node.name.lower())) and all(
-                map(self._is_deterministic, node.operands)
-            )
-        return True
+        calls = (one for one in nodes_of([node]) if isinstance(one, RexCall))
+        return not any(self._nondeterministic.intersection((one.name, one.name.lower())) for one in calls)
 
     def _new(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
         if isinstance(node, RexInputRef):

@@ -8,24 +8,25 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+from penstock.table.planner.statements import BLANK
+
 _PATH = r"(?P<path>(?:`(?:[^`]|``)+`|[^\s`;])+)"
-_END = rf"{_BLANK}*;?{_BLANK}*"
-_TARGET = rf"{_BLANK}+AS{_BLANK}+'(?P<target>(?:[^']|'')*)'{_BLANK}+LANGUAGE{_BLANK}+PYTHON"
-_TEMPORARY = rf"(?P<temporary>TEMPORARY{_BLANK}+(?P<system>SYSTEM{_BLANK}+)?)?"
+_END = rf"{BLANK}*;?{BLANK}*"
+_TARGET = rf"{BLANK}+AS{BLANK}+'(?P<target>(?:[^']|'')*)'{BLANK}+LANGUAGE{BLANK}+PYTHON"
+_TEMPORARY = rf"(?P<temporary>TEMPORARY{BLANK}+(?P<system>SYSTEM{BLANK}+)?)?"
 _FORMS = tuple(
-    re.compile(rf"{_BLANK}*{form}{_END}", re.IGNORECASE | re.DOTALL)
+    re.compile(rf"{BLANK}*{form}{_END}", re.IGNORECASE | re.DOTALL)
     for form in (
-        rf"(?P<verb>CREATE){_BLANK}+(?P<replace>OR{_BLANK}+REPLACE{_BLANK}+)?{_TEMPORARY}FUNCTION{_BLANK}+"
-        rf"(?P<exists>IF{_BLANK}+NOT{_BLANK}+EXISTS{_BLANK}+)?{_PATH}{_TARGET}",
-        rf"(?P<verb>ALTER){_BLANK}+{_TEMPORARY}FUNCTION{_BLANK}+(?P<exists>IF{_BLANK}+EXISTS{_BLANK}+)?{_PATH}{_TARGET}",
-        rf"(?P<verb>DROP){_BLANK}+{_TEMPORARY}FUNCTION{_BLANK}+(?P<exists>IF{_BLANK}+EXISTS{_BLANK}+)?{_PATH}",
+        rf"(?P<verb>CREATE){BLANK}+(?P<replace>OR{BLANK}+REPLACE{BLANK}+)?{_TEMPORARY}FUNCTION{BLANK}+"
+        rf"(?P<exists>IF{BLANK}+NOT{BLANK}+EXISTS{BLANK}+)?{_PATH}{_TARGET}",
+        rf"(?P<verb>ALTER){BLANK}+{_TEMPORARY}FUNCTION{BLANK}+(?P<exists>IF{BLANK}+EXISTS{BLANK}+)?{_PATH}{_TARGET}",
+        rf"(?P<verb>DROP){BLANK}+{_TEMPORARY}FUNCTION{BLANK}+(?P<exists>IF{BLANK}+EXISTS{BLANK}+)?{_PATH}",
     )
 )
 
 
 _DESCRIBE = re.compile(
-    rf"{_BLANK}*DESC(?:RIBE)?{_BLANK}+FUNCTION{_BLANK}+(?P<extended>EXTENDED{_BLANK}+)?{_PATH}{_END}",
+    rf"{BLANK}*DESC(?:RIBE)?{BLANK}+FUNCTION{BLANK}+(?P<extended>EXTENDED{BLANK}+)?{_PATH}{_END}",
     re.IGNORECASE | re.DOTALL,
 )
 

@@ -2,48 +2,31 @@
 
 Where `apache-flink-libraries` is installed nothing is fetched: see `wheel.py`.
 
-`python -m penstock.table.planner FOLDER` fills such a folder. The jars are fetched by their Maven coordinates, with
-`mvn` if there is one, otherwise with the resolver that Spark brings, from the repository that these are configured for.
-Their names, versions and SHA-256 are in `jars.txt`; a file with another sum is not used.
+`python -m penstock.table.planner FOLDER` fills such a folder. `jars.txt` has the coordinates of the jars in Maven's
+repository and their SHA-256: a file with another sum is not used.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import shutil
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from string import Template
-from typing import NamedTuple
 
 from penstock.common.files.cache_directory import cache_directory
-from penstock.hosts.spark.driver.java import find_java
+from penstock.common.files.new_directory import new_directory
 from penstock.table.planner.errors import PlannerError
+from penstock.table.planner.fetching import Jar, fetch_jars
 from penstock.table.planner.wheel import PACKAGE, is_of_wheel, wheel_directory, wheel_jars
 
 FLINK = "2.3.0"
 SETTING = "PENSTOCK_FLINK_PLANNER"
 COMMAND = "python -m penstock.table.planner"
-_FETCH_SECONDS = 240
-"""Without a network, Maven would retry for minutes."""
-
-
-class Jar(NamedTuple):
-    """A file of Maven's repository."""
-
-    sha256: str
-    group: str
-    artifact: str
-    version: str
-
-    @property
-    def name(self) -> str:
-        """The name of the file."""
-        return f"{self.artifact}-{self.version}.jar"
+_WITHOUT_NETWORK = (
+    f"On a machine without network, copy the folder that `{COMMAND} FOLDER` fills elsewhere, and let {SETTING} name "
+    f"it. Where PyPI can be reached, `pip install {PACKAGE}=={FLINK}` also brings the planner."
+)
 
 
 @cache
@@ -110,85 +93,12 @@ def fill(directory: Path, environ: Mapping[str, str]) -> None:
 
 def fetch(directory: Path, environ: Mapping[str, str]) -> None:
     """Fetch the jars into a directory, which appears when it is complete. Raises PlannerError."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f"{directory.name}-") as temporary:
-        new = Path(temporary, "jars")
-        new.mkdir()
-        if maven := shutil.which("mvn", path=environ.get("PATH")):
-            _run([maven, *_maven_arguments(Path(temporary), new)], "Maven")
-        else:
-            _run([*_ivy(environ), *_ivy_arguments(Path(temporary), new)], "Spark's resolver")
-        for file in new.iterdir():
-            if file.name not in {jar.name for jar in required_jars()}:
-                file.unlink()
+    with new_directory(directory) as new:
+        fetch_jars(required_jars(), new, environ, advice=_WITHOUT_NETWORK)
         check(new)
         if directory.is_dir():
             for file in new.iterdir():
                 file.replace(directory / file.name)
-            return
-        # Another process may have been faster.
-        with contextlib.suppress(OSError):
-            new.rename(directory)
-
-
-def _maven_arguments(temporary: Path, new: Path) -> list[str]:
-    dependencies = [
-        f"<dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
-        f"<version>{jar.version}</version><exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId>"
-        "</exclusion></exclusions></dependency>"
-        for jar in required_jars()
-    ]
-    project = _written(temporary, "pom.xml", dependencies)
-    return ["-q", "-B", "-f", str(project), "dependency:copy-dependencies", f"-DoutputDirectory={new}"]
-
-
-def _ivy(environ: Mapping[str, str]) -> list[str]:
-    import pyspark
-
-    java = find_java(environ).path / "bin" / "java"
-    jars = sorted((Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar"))
-    if not jars:
-        raise PlannerError(f"neither Maven nor Spark's resolver was found. {_WITHOUT_NETWORK}")
-    return [str(java), "-cp", str(jars[0]), "org.apache.ivy.Main"]
-
-
-def _ivy_arguments(temporary: Path, new: Path) -> list[str]:
-    dependencies = [
-        f'<dependency org="{jar.group}" name="{jar.artifact}" rev="{jar.version}" transitive="false"/>'
-        for jar in required_jars()
-    ]
-    module = _written(temporary, "ivy.xml", dependencies)
-    cached = temporary / "cache"
-    pattern = f"{new}/[artifact]-[revision].[ext]"
-    return ["-warn", "-ivy", str(module), "-cache", str(cached), "-types", "jar", "bundle", "-retrieve", pattern]
-
-
-def _written(directory: Path, name: str, dependencies: Sequence[str]) -> Path:
-    """Write a file of the resolver's, from the one of this name here."""
-    template = Template((Path(__file__).parent / name).read_text(encoding="utf-8"))
-    file = directory / name
-    file.write_text(template.substitute(dependencies="\n".join(dependencies)), encoding="utf-8")
-    return file
-
-
-def _run(command: list[str], fetcher: str) -> None:
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise PlannerError(
-            f"{fetcher} did not fetch Flink's planner within {_FETCH_SECONDS} s. {_WITHOUT_NETWORK}"
-        ) from None
-    if done.returncode:
-        raise PlannerError(
-            f"{fetcher} did not fetch Flink's planner, which SQL needs. {_WITHOUT_NETWORK} It said:\n"
-            f"{(done.stdout + done.stderr).strip()[-600:]}"
-        )
-
-
-_WITHOUT_NETWORK = (
-    f"On a machine without network, copy the folder that `{COMMAND} FOLDER` fills elsewhere, and let {SETTING} name "
-    f"it. Where PyPI can be reached, `pip install {PACKAGE}=={FLINK}` also brings the planner."
-)
 
 
 def _expected(directory: Path) -> Mapping[str, str]:

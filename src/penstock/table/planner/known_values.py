@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from penstock.table.logical_types import INTEGER_NUMERIC, LogicalType
-from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef, RexLiteral
+from penstock.table.logical_types import INTEGER_NUMERIC
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef, RexLiteral
+from penstock.table.planner.rex_trees import type_of, with_children
 
 _Known = Mapping[int, RexLiteral]
 """The values of columns, by their positions."""
 
 
-def behind(condition: AnyRexNode | None, expressions: Sequence[AnyRexNode]) -> list[AnyRexNode]:
+def simplified_behind(condition: AnyRexNode | None, expressions: Sequence[AnyRexNode]) -> list[AnyRexNode]:
     """Return expressions that have the same values in the rows for which the condition is true."""
     known = _known(condition)
     return [_simplified(one, known) for one in expressions] if known else list(expressions)
@@ -44,16 +45,11 @@ def _compared(call: RexCall) -> tuple[int, RexLiteral] | None:
 
 
 def _simplified(node: AnyRexNode, known: _Known) -> AnyRexNode:
-    if isinstance(node, RexFieldAccess):
-        return replace(node, expr=_simplified(node.expr, known))
-    if not isinstance(node, RexCall):
-        return node
-    compared = _compared(node)
-    if compared is not None and compared[0] in known:
+    if isinstance(node, RexCall) and (compared := _compared(node)) is not None and compared[0] in known:
         place, value = compared
         return RexLiteral(value=(known[place].value == value.value) is (node.name == "="), type=node.type)
-    node = replace(node, operands=tuple(_simplified(one, known) for one in node.operands))
-    return _decided(node) if node.name == "CASE" else node
+    node = with_children(node, lambda one: _simplified(one, known))
+    return _decided(node) if isinstance(node, RexCall) and node.name == "CASE" else node
 
 
 def _decided(case: RexCall) -> AnyRexNode:
@@ -69,12 +65,5 @@ def _decided(case: RexCall) -> AnyRexNode:
             kept += [condition, value]
     if kept:
         return replace(case, operands=(*kept, otherwise))
-    same_type = _type_of(otherwise).with_nullability(True) == case.type.logical.with_nullability(True)
+    same_type = type_of(otherwise).with_nullability(True) == case.type.logical.with_nullability(True)
     return otherwise if same_type else case
-
-
-def _type_of(node: AnyRexNode) -> LogicalType:
-    if not isinstance(node, RexFieldAccess):
-        return node.type.logical
-    row = _type_of(node.expr)
-    return row.children[row.names.index(node.name)]

@@ -11,16 +11,15 @@ from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from penstock.table.planner.errors import SqlError
+from penstock.table.planner.statements import BLANK, at_its_place
 from penstock.table.query_options import FORCE_RECOMPILE
 
-_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
 _PLAN = re.compile(
-    rf"{_BLANK}*(?P<verbs>COMPILE{_BLANK}+AND{_BLANK}+EXECUTE|COMPILE|EXECUTE){_BLANK}+PLAN{_BLANK}+"
-    rf"'(?P<file>(?:[^']|'')*)'{_BLANK}*(?P<exists>IF{_BLANK}+NOT{_BLANK}+EXISTS{_BLANK}+)?"
-    rf"(?:FOR{_BLANK}+(?P<statement>.*))?",
+    rf"{BLANK}*(?P<verbs>COMPILE{BLANK}+AND{BLANK}+EXECUTE|COMPILE|EXECUTE){BLANK}+PLAN{BLANK}+"
+    rf"'(?P<file>(?:[^']|'')*)'{BLANK}*(?P<exists>IF{BLANK}+NOT{BLANK}+EXISTS{BLANK}+)?"
+    rf"(?:FOR{BLANK}+(?P<statement>.*))?",
     re.IGNORECASE | re.DOTALL,
 )
-_EXECUTE = "EXECUTE "
 
 
 class PlanStatement(NamedTuple):
@@ -73,13 +72,7 @@ def plan_statement(sql: str) -> PlanStatement | None:
     if compiles != (begins is not None and begins[0].upper() in ("INSERT", "STATEMENT", "EXECUTE")):
         form = "COMPILE PLAN 'file' FOR INSERT ..." if compiles else "EXECUTE PLAN 'file'"
         raise SqlError(f"expected {form}, got\n{sql}")
-    statement = None
-    if compiles:
-        # Errors of the planner have the line and the column of the whole text.
-        start = found.start("statement")
-        before = re.sub(r"[^\n]", " ", sql[:start])
-        is_set = re.match(r"STATEMENT\s", found["statement"], re.IGNORECASE)
-        statement = (before[: -len(_EXECUTE)] + _EXECUTE if is_set else before) + found["statement"]
+    statement = at_its_place(sql, found.start("statement")) if compiles else None
     return PlanStatement(
         _path(found["file"].replace("''", "'")), statement, executes or bool(found["exists"]), executes
     )

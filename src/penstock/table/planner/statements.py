@@ -30,6 +30,7 @@ _OF_JOBS = ("SELECT", "WITH", "VALUES", "INSERT", "EXECUTE", "BEGIN")
 """First words of statements that start a job."""
 _OF_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE")
 _MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
+_EXECUTE = "EXECUTE "
 
 
 class Token(NamedTuple):
@@ -58,11 +59,12 @@ class Explain(NamedTuple):
     details: tuple[ExplainDetail, ...]
 
 
-_BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+BLANK = r"(?:\s|--[^\n]*\n|/\*.*?\*/)"
+"""A regular expression of what separates words: white space and comments."""
 _DETAIL = "ESTIMATED_COST|CHANGELOG_MODE|JSON_EXECUTION_PLAN|PLAN_ADVICE"
 _EXPLAIN = re.compile(
-    rf"{_BLANK}*EXPLAIN{_BLANK}+(?:PLAN{_BLANK}+FOR{_BLANK}+"
-    rf"|(?P<details>(?:{_DETAIL})(?:{_BLANK}*,{_BLANK}*(?:{_DETAIL}))*){_BLANK}+)?(?P<statement>.+)",
+    rf"{BLANK}*EXPLAIN{BLANK}+(?:PLAN{BLANK}+FOR{BLANK}+"
+    rf"|(?P<details>(?:{_DETAIL})(?:{BLANK}*,{BLANK}*(?:{_DETAIL}))*){BLANK}+)?(?P<statement>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -72,12 +74,20 @@ def explain_statement(sql: str) -> Explain | None:
     found = _EXPLAIN.fullmatch(sql)
     if found is None:
         return None
-    before = re.sub(r"[^\n]", " ", sql[: found.start("statement")])
     details = re.findall(_DETAIL, found["details"] or "", re.IGNORECASE)
-    statement = found["statement"].rstrip().rstrip(";")
-    if re.match(r"STATEMENT\s", statement, re.IGNORECASE):
-        before = before[: -len("EXECUTE ")] + "EXECUTE "
-    return Explain(before + statement, tuple(cast("ExplainDetail", one.upper()) for one in details))
+    statement = at_its_place(sql, found.start("statement")).rstrip().rstrip(";")
+    return Explain(statement, tuple(cast("ExplainDetail", one.upper()) for one in details))
+
+
+def at_its_place(sql: str, start: int) -> str:
+    """Return the statement that begins at `start`, inside another one, at the same line and column as there.
+
+    So errors of the planner name the place in the whole text. STATEMENT SET gets the EXECUTE that the planner wants.
+    """
+    before = re.sub(r"[^\n]", " ", sql[:start])
+    if re.match(r"STATEMENT\s", sql[start:], re.IGNORECASE):
+        before = before[: -len(_EXECUTE)] + _EXECUTE
+    return before + sql[start:]
 
 
 def split_statements(script: str) -> list[Statement]:

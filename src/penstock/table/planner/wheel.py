@@ -6,9 +6,7 @@ to links to the others. `wheel_jars.txt` has their names and SHA-256 in the orde
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import tempfile
 import zipfile
 from collections.abc import Mapping
 from functools import cache
@@ -16,6 +14,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from penstock.common.files.cache_directory import cache_directory
+from penstock.common.files.new_directory import new_directory
 
 PACKAGE = "apache-flink-libraries"
 _PLANNER = "flink-table-planner.jar"
@@ -54,14 +53,8 @@ def is_of_wheel(directory: Path) -> bool:
 
 
 def _link(outer: Path, others: list[Path], directory: Path) -> None:
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f"{directory.name}-") as temporary:
-        new = Path(temporary, "jars")
-        new.mkdir()
+    with new_directory(directory) as new:
         with zipfile.ZipFile(outer) as jar:
             jar.extract(_PLANNER, new)
         for file in others:
             (new / file.name).symlink_to(file)
-        # Another process may have been faster.
-        with contextlib.suppress(OSError):
-            new.rename(directory)

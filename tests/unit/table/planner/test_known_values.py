@@ -13,7 +13,7 @@ from penstock.table.functions.registry import Context
 from penstock.table.operators.rows.row_expressions import input_columns
 from penstock.table.planner.compiled_plan import read_plan
 from penstock.table.planner.expressions import Expressions
-from penstock.table.planner.known_values import behind
+from penstock.table.planner.known_values import simplified_behind
 from penstock.table.planner.nodes.row_nodes import Calc
 from penstock.table.planner.rex_nodes import AnyRexNode
 
@@ -36,7 +36,7 @@ def and_(*operands: Any) -> Any:
 def simplified(condition: Any, *expressions: Any) -> tuple[Calc, list[AnyRexNode]]:
     (calc,) = read_plan(document({**CALC, "projection": list(expressions), "condition": condition})).nodes.values()
     assert isinstance(calc, Calc)
-    return calc, behind(calc.condition, calc.projection)
+    return calc, simplified_behind(calc.condition, calc.projection)
 
 
 BY_KIND = case(is_(KIND, 0), A, is_(KIND, 1), B, call("+", "INT", A, B))

@@ -8,7 +8,7 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.rows.calc import CalcOperator
-from penstock.table.planner.known_values import behind
+from penstock.table.planner.known_values import simplified_behind
 from penstock.table.planner.nodes.row_nodes import Calc, PythonCalc
 
 
@@ -18,8 +18,8 @@ def calc(translation: Translation, node: Calc | PythonCalc, inputs: Sequence[Tra
     condition = node.condition if isinstance(node, Calc) else None
     operator = CalcOperator(
         "Calc",
-        translation.expressions(*behind(condition, node.projection)),
-        None if condition is None else translation.expressions(condition),
+        translation.expressions(*simplified_behind(condition, node.projection)),
+        translation.condition(condition),
         received=translation.input(node),
         given=translation.columns(node),
     )

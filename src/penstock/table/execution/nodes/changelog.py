@@ -20,7 +20,7 @@ def changelog_normalize(
     operator = ChangelogNormalizeOperator(
         "ChangelogNormalize",
         [received.names[key] for key in node.unique_keys],
-        None if node.filter_condition is None else translation.expressions(node.filter_condition),
+        translation.condition(node.filter_condition),
         columns=received,
         update_before=node.generate_update_before,
         ttl_ms=translation.ttl_ms(node),

@@ -10,6 +10,7 @@ from penstock.engine.plan.transformations import Transformation
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.joins.correlate import CorrelateOperator
+from penstock.table.operators.joins.join_types import LEFT
 from penstock.table.operators.rows.python_calls import PythonTableFunction
 from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.rows.table_functions import TableFunction, Unnest
@@ -34,8 +35,8 @@ def correlate(
         "Correlate",
         _function(translation, call, arguments, columns=columns, sql=node.description),
         arguments,
-        is_left=node.join_type == "LEFT",
-        condition=None if condition is None else translation.expressions(condition),
+        is_left=node.join_type == LEFT,
+        condition=translation.condition(condition),
         received=received,
         given=given,
     )

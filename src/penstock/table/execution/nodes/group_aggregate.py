@@ -114,11 +114,7 @@ def incremental_group_aggregate(
     sums_counts = _sums_counts(translation, node.partial_original_agg_calls, finals)
     keys = received.names[: len(node.partial_agg_grouping)]
     final_keys = [keys[place] for place in node.final_agg_grouping]
-    final_calls = Calls(
-        finals,
-        _global_behind(translation, node).local_agg_input_row_type.fields,
-        node.partial_agg_call_need_retractions,
-    )
+    final_calls = Calls(finals, behind.local_agg_input_row_type.fields, node.partial_agg_call_need_retractions)
     given = _partials(received, final_keys, final_calls)
     translation.gives(node, given)
     operator = IncrementalGroupAggregateOperator(

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.columns.interval_join import JoinInput
-from penstock.table.execution.nodes.join import join_input
+from penstock.table.execution.nodes.join import join_inputs
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.joins.interval_join import IntervalJoinOperator
-from penstock.table.operators.joins.join import INNER
+from penstock.table.operators.joins.join_types import INNER
 from penstock.table.operators.joins.timed_join import TimedJoinOperator
 from penstock.table.operators.rows.calc import CalcOperator
 from penstock.table.planner.data_types import DataType
@@ -56,13 +56,13 @@ def interval_join(translation: Translation, node: IntervalJoin, inputs: Sequence
 
 def _timed_join(translation: Translation, node: IntervalJoin, inputs: Sequence[Transformation]) -> Transformation:
     spec, window = node.interval_join_spec.join_spec, node.interval_join_spec.window_bounds
-    columns = [translation.input(node, index) for index in range(2)]
+    left, right = join_inputs(translation, node, spec)
     operator = TimedJoinOperator(
         spec.join_type,
-        (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
-        (columns[0].names[window.left_time_index], columns[1].names[window.right_time_index]),
+        (left, right),
+        (left.columns.names[window.left_time_index], right.columns.names[window.right_time_index]),
         bounds=(window.left_lower_bound, window.left_upper_bound),
-        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        condition=translation.condition(spec.non_equi_condition),
         is_event_time=window.is_event_time,
         given=translation.columns(node),
     )

@@ -16,9 +16,9 @@ from penstock.table.execution.registry import translates
 from penstock.table.execution.rex_terms import all_of
 from penstock.table.execution.translation import Translation
 from penstock.table.functions.arrow_types import arrow_type
+from penstock.table.operators.joins.join_types import LEFT
 from penstock.table.operators.joins.lookup_join import Lookup, LookupJoinOperator
 from penstock.table.operators.joins.lookup_memory import LookupMemoryOperator
-from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, table_columns, width_of
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.join_nodes import FieldReferenceKey, LookupJoin
@@ -47,15 +47,15 @@ def lookup_join(translation: Translation, node: LookupJoin, inputs: Sequence[Tra
         translation.expressions(*_keys(translation, node)),
         key_columns,
         found if projection is None else rest,
-        before=_condition(translation, node.pre_filter_condition),
-        condition=_condition(translation, all_of(conditions) if conditions else None),
+        before=translation.condition(node.pre_filter_condition),
+        condition=translation.condition(all_of(conditions) if conditions else None),
         projection=None if projection is None else translation.expressions(*projection),
     )
     join = LookupJoinOperator(
         "LookupJoin",
         lookup,
-        is_left=node.join_type == "LEFT",
-        condition=_condition(translation, node.join_condition),
+        is_left=node.join_type == LEFT,
+        condition=translation.condition(node.join_condition),
         received=received,
         given=given,
     )
@@ -97,7 +97,3 @@ def _keys(translation: Translation, node: LookupJoin) -> list[AnyRexNode]:
         else key.literal
         for key in node.lookup_keys.values()
     ]
-
-
-def _condition(translation: Translation, condition: AnyRexNode | None) -> RowExpressions | None:
-    return None if condition is None else translation.expressions(condition)

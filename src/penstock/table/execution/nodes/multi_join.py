@@ -63,7 +63,7 @@ def _joined(
         "MultiJoin",
         node.join_types[index],
         (_input(left.columns, keys[0], left.unique, left.ttl_ms), _input(right, keys[1], unique, ttl_ms)),
-        None if condition is None else translation.expressions(condition),
+        translation.condition(condition),
         given=both,
     )
     role = "" if is_last else f"join{index}"

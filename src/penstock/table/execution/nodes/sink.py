@@ -61,9 +61,8 @@ def sink(translation: Translation, node: Sink, inputs: Sequence[Transformation])
         found, columns = TableSink(results=collector, parallelism=1), received
     else:
         table = with_secrets(spec.table, translation)
-        assert table.resolved_table is not None
         connector = connector_of(table)
-        row_type, written = _written(translation, connector, node, table.resolved_table)
+        row_type, written = _written(translation, connector, node, table.resolved)
         columns = table_columns(row_type)
         # First of all, so that errors name the columns of the table.
         if received.schema != columns.schema:
@@ -98,7 +97,7 @@ def _written(
     translation: Translation, connector: TableConnector, node: Sink, table: ResolvedTable
 ) -> tuple[LogicalType, _Written]:
     """Return the columns that are written into a table, metadata behind all others."""
-    row_type = physical_row(table)
+    row_type = table.schema.physical_row
     metadata: tuple[str, ...] = ()
     partition: Mapping[str, str] = {}
     overwrites = False
@@ -113,13 +112,6 @@ def _written(
         elif isinstance(ability, Overwrite):
             overwrites = ability.overwrite
     return row_type, _Written(metadata, partition, overwrites)
-
-
-def physical_row(table: ResolvedTable) -> LogicalType:
-    """Return the physical columns of a table."""
-    written = [one for one in table.schema.columns if one.kind == "PHYSICAL" and one.data_type is not None]
-    types = tuple(column.data_type.logical for column in written if column.data_type is not None)
-    return LogicalType("ROW", nullable=False, names=tuple(column.name for column in written), children=types)
 
 
 def _constrained(

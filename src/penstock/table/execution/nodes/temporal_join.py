@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.engine.plan.transformations import Transformation
-from penstock.table.execution.nodes.join import join_input
+from penstock.table.execution.nodes.join import join_inputs
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
 from penstock.table.operators.joins.temporal_join import TemporalJoinOperator
@@ -21,16 +21,16 @@ def temporal_join(translation: Translation, node: TemporalJoin, inputs: Sequence
             "Processing-time temporal join is not supported yet. Join by a rowtime attribute, or with a table that can "
             "be looked up"
         )
-    columns = [translation.input(node, index) for index in range(2)]
+    left, right = join_inputs(translation, node, spec)
     operator = TemporalJoinOperator(
         "TemporalJoin",
         spec.join_type,
-        (join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
+        (left, right),
         times=(
-            columns[0].names[node.left_time_attribute_index],
-            columns[1].names[node.right_time_attribute_index],
+            left.columns.names[node.left_time_attribute_index],
+            right.columns.names[node.right_time_attribute_index],
         ),
-        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        condition=translation.condition(spec.non_equi_condition),
         given=translation.columns(node),
     )
     return translation.operator(node, operator, inputs)

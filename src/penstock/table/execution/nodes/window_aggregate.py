@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import pyarrow
 
 from penstock.engine.plan.transformations import Transformation
+from penstock.table.execution.durations import milliseconds
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
-from penstock.table.execution.windows import milliseconds, window_times
+from penstock.table.execution.windows import window_times
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.partial_columns import partial_columns
 from penstock.table.operators.windows.aggregated_windows import AggregatedWindowsOperator

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.table.execution.nodes.join import join_input
+from penstock.table.execution.nodes.join import join_inputs
 from penstock.table.execution.nodes.rank import sort_columns
 from penstock.table.execution.registry import translates
 from penstock.table.execution.translation import Translation
@@ -42,17 +42,16 @@ def window_table_function(
 def window_join(translation: Translation, node: WindowJoin, inputs: Sequence[Transformation]) -> Transformation:
     """Translate a WindowJoin."""
     spec = node.join_spec
-    columns = [translation.input(node, index) for index in range(2)]
-    ends = [
-        _end(translation, windowing, of)
-        for windowing, of in zip((node.left_windowing, node.right_windowing), columns, strict=True)
-    ]
+    left, right = join_inputs(translation, node, spec)
     operator = WindowJoinOperator(
         "WindowJoin",
         spec.join_type,
-        inputs=(join_input(columns[0], spec, spec.left_keys, ()), join_input(columns[1], spec, spec.right_keys, ())),
-        ends=(ends[0], ends[1]),
-        condition=None if spec.non_equi_condition is None else translation.expressions(spec.non_equi_condition),
+        inputs=(left, right),
+        ends=(
+            _end(translation, node.left_windowing, left.columns),
+            _end(translation, node.right_windowing, right.columns),
+        ),
+        condition=translation.condition(spec.non_equi_condition),
         is_event_time=node.left_windowing.is_rowtime,
         zone=translation.window_zone(node.left_windowing.time_attribute_type.logical),
         given=translation.columns(node),

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy
 import pyarrow
 
-from penstock.common.types import RowKind
-from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.logical_types import LogicalType
@@ -17,8 +15,6 @@ from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.aggregates.choice import aggregates_of
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.planner.nodes.aggregate_nodes import AggregateCall
-
-_RETRACTED = (RowKind.UPDATE_BEFORE.value, RowKind.DELETE.value)
 
 
 class Calls(NamedTuple):
@@ -31,6 +27,21 @@ class Calls(NamedTuple):
     def aggregates(self) -> list[Aggregate]:
         """Return new aggregates. Raises UnsupportedPlanError for a function that is not supported."""
         return aggregates_of(self.calls, self.inputs, self.need_retractions)
+
+    def columns_in_order(self, columns: Sequence[pyarrow.Array | None], runs: Runs) -> list[Any]:
+        """Return columns of the input, by position, in the order of runs; those that no call reads as None."""
+        order, read = pyarrow.array(runs.order), self.columns_read
+        return [
+            column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
+        ]
+
+    def add(
+        self, aggregates: Sequence[Aggregate], columns: Sequence[pyarrow.Array | None], runs: Runs, signs: Integers
+    ) -> None:
+        """Add rows to the aggregates of the calls. `columns`: of the input, by position; `signs`: in order of runs."""
+        ordered = self.columns_in_order(columns, runs)
+        for place, one in enumerate(aggregates):
+            one.add(self.rows_of(place, ordered, runs, signs))
 
     def rows_of(self, place: int, columns: Sequence[pyarrow.Array], runs: Runs, signs: Integers) -> RunRows:
         """Return the rows of a call. `columns` and `signs` are in the order of runs."""
@@ -55,10 +66,3 @@ class Calls(NamedTuple):
         """Return the columns that calls read, and `more`: one at least."""
         read = {received.names[place] for place in self.columns_read} | set(more)
         return tuple(name for name in received.names if name in read) or received.names[:1]
-
-
-def signs_of(chunk: Columns) -> Integers:
-    """Return 1 for rows that are added, -1 for those that are retracted."""
-    if chunk.kinds is None:
-        return numpy.ones(len(chunk), numpy.int64)
-    return numpy.where(numpy.isin(chunk.kinds, _RETRACTED), -1, 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy
 import pyarrow
@@ -52,15 +51,9 @@ class AggregateTable(ArrayTable):
         slots = self.slots_of(keys)
         self.change(slots)
         runs = Runs(slots)
-        order = pyarrow.array(runs.order)
-        read = self._calls.columns_read
-        ordered: list[Any] = [
-            column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
-        ]
         in_order = signs[runs.order]
         self.rows.add_counts(runs, in_order)
-        for place, one in enumerate(self.aggregates):
-            one.add(self._calls.rows_of(place, ordered, runs, in_order))
+        self._calls.add(self.aggregates, columns, runs, in_order)
         self.reserve_widened()
 
     def add_partials(self, keys: RowKeys, columns: Sequence[pyarrow.Array | None]) -> None:

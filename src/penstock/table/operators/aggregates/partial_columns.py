@@ -50,15 +50,9 @@ class Groups:
 
     def add(self, calls: Calls, runs: Runs, columns: Sequence[pyarrow.Array | None], signs: Integers) -> None:
         """Add rows to groups, for which there is room. `columns`: those of the input by position, in their order."""
-        order = pyarrow.array(runs.order)
-        read = calls.columns_read
-        ordered = [
-            column.take(order) if place in read and column is not None else None for place, column in enumerate(columns)
-        ]
         in_order = signs[runs.order]
         self.rows.add_counts(runs, in_order)
-        for place, one in enumerate(self.aggregates):
-            one.add(calls.rows_of(place, ordered, runs, in_order))
+        calls.add(self.aggregates, columns, runs, in_order)
 
     def make_room(self, groups: int) -> None:
         """Make room for so many groups."""

@@ -14,8 +14,8 @@ import pyarrow
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
 from penstock.table.operators.aggregates.partial_columns import by_aggregate
+from penstock.table.operators.changelog import signs_of
 from penstock.table.operators.grouping.bundles import BundledOperator
 from penstock.table.operators.grouping.grouping_operator import Grouping, GroupingOperator
 from penstock.table.operators.grouping.run_changes import run_changes
@@ -88,10 +88,8 @@ class BundledGroupAggregateOperator(BundledAggregateOperator):
         if self._retracts:
             begun = (runs.sums((signs > 0).astype(numpy.int64)) > 0) | runs.of_runs(self._rows.counts(runs.slots) != 0)
             signs = numpy.where(begun, signs, 0)
-        columns = self.columns_in_order(rows, runs)
         self._rows.add_counts(runs, signs)
-        for place, one in enumerate(self._aggregates):
-            one.add(self._calls.rows_of(place, columns, runs, signs))
+        self._calls.add(self._aggregates, self.columns_of(rows), runs, signs)
 
 
 class GlobalGroupAggregateOperator(BundledAggregateOperator):

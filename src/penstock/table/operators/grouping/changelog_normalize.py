@@ -17,10 +17,10 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Mask
 from penstock.engine.state.arrays.state_array import StateArray
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
+from penstock.table.operators.changelog import are_added, changes_of
 from penstock.table.operators.grouping.run_changes import run_changes
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns
 
 
@@ -48,8 +48,11 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._condition)
+
+    def close(self) -> None:
+        close_all(self._condition)
+        super().close()
 
     def process(self, chunk: Columns) -> bool:
         runs = Runs(self.slots_of(chunk).slots)
@@ -78,11 +81,11 @@ class ChangelogNormalizeOperator(KeyedTableOperator):
         self.end_chunk()
         if not len(changes):
             return True
-        return self.output.emit(Columns(changes.values, None, changes.kinds if changes.kinds.any() else None))
+        return self.output.emit(changes_of(changes.values, changes.kinds))
 
     def _stays(self, chunk: Columns) -> Mask:
         """Return which rows are the value of their key from then on."""
-        stays: Mask = signs_of(chunk) > 0
+        stays: Mask = are_added(chunk)
         if self._condition is not None:
             mask = self._condition.mask(
                 chunk.batch.columns, len(chunk), now_ms=self.context.now_ms(), watermark_ms=None

@@ -9,8 +9,7 @@ after every row at once; results before a row are those after the row before it,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy
 import pyarrow
@@ -20,9 +19,10 @@ from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
+from penstock.table.operators.changelog import kinds_of, signs_of
 from penstock.table.operators.grouping.grouping_operator import GroupingOperator
 from penstock.table.operators.grouping.run_changes import run_changes
+from penstock.table.operators.table_columns import batch_of_columns
 
 
 class _Added(NamedTuple):
@@ -77,8 +77,7 @@ class GroupAggregateOperator(GroupingOperator):
             return parts[0]
         order = numpy.argsort(numpy.concatenate(rows_of_parts), kind="stable")
         whole = joined(parts)
-        kinds = numpy.zeros(len(whole), numpy.uint8) if whole.kinds is None else whole.kinds
-        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds[order])
+        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds_of(whole)[order])
 
     def _counts_and_later(self, chunk: Columns, signs: Integers) -> tuple[Integers, Mask]:
         """Return the number of rows of its key after each row, and which rows come after an end of their key.
@@ -114,7 +113,7 @@ class GroupAggregateOperator(GroupingOperator):
         of_rows = self.slots_of(chunk)
         runs = Runs(of_rows.slots)
         exist = self._rows.counts(runs.slots) > 0
-        columns: list[Any] = self.columns_in_order(chunk, runs)
+        columns = self._calls.columns_in_order(self.columns_of(chunk), runs)
         in_order = signs[runs.order]
         before = [one.results(runs.slots) for one in self._aggregates]
         counts = self._rows.run_counts(runs, in_order)
@@ -126,8 +125,8 @@ class GroupAggregateOperator(GroupingOperator):
             runs,
             exist,
             counts,
-            results=_batch(results, schema),
-            before=_batch(before, schema),
+            results=batch_of_columns(results, schema, len(chunk)),
+            before=batch_of_columns(before, schema, len(runs.slots)),
         )
 
     def _emitted(self, chunk: Columns, added: _Added) -> tuple[Columns | None, Integers]:
@@ -145,10 +144,3 @@ class GroupAggregateOperator(GroupingOperator):
             emit_equal=self.ttl_ms is not None,
         )
         return self.emitted(chunk, changes, changes.rows), changes.rows
-
-
-def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:
-    fitted = [
-        one if one.type == field.type else one.cast(field.type) for one, field in zip(columns, schema, strict=True)
-    ]
-    return pyarrow.RecordBatch.from_arrays(fitted, schema=schema)

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import pyarrow
 
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.changelog import changes_of
 from penstock.table.operators.grouping.run_changes import RunChanges
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, columns_by_place
 
 
 class Grouping(NamedTuple):
@@ -49,11 +49,9 @@ class GroupingOperator(KeyedTableOperator):
         self._aggregates = self._calls.aggregates()
         return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
 
-    def columns_in_order(self, rows: Columns, runs: Runs) -> list[pyarrow.Array | None]:
-        """Return the columns of the input that calls read, in the order of runs; the others as None."""
-        order, read = pyarrow.array(runs.order), self._calls.columns_read
-        by_name = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
-        return [by_name[name].take(order) if place in read else None for place, name in enumerate(self.received.names)]
+    def columns_of(self, rows: Columns) -> list[pyarrow.Array | None]:
+        """Return the columns of the input by position, those that are not read as None."""
+        return columns_by_place(rows.batch, self.received.names)
 
     @property
     def result_schema(self) -> pyarrow.Schema:
@@ -67,4 +65,4 @@ class GroupingOperator(KeyedTableOperator):
         of_changes = pyarrow.array(places)
         keys = [rows.batch.column(name).take(of_changes) for name in self.key_names]
         batch = batch_of_columns([*keys, *changes.values.columns], self.given.schema, len(changes))
-        return Columns(batch, None, changes.kinds if changes.kinds.any() else None)
+        return changes_of(batch, changes.kinds)

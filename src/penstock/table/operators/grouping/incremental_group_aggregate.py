@@ -55,8 +55,7 @@ class IncrementalGroupAggregateOperator(BundledOperator):
         return [*self._rows.arrays, *values]
 
     def end_bundle(self, rows: Columns) -> Columns | None:
-        by_name = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
-        finals = [by_name[name] for name in self._final_keys]
+        finals = [rows.batch.column(name) for name in self._final_keys]
         runs = Runs(self.slots_of(rows).slots)
         order = pyarrow.array(runs.order)
         *partials, counts = (column.take(order) for column in rows.batch.columns[len(self.key_names) :])

@@ -17,10 +17,11 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.table.operators.aggregates.aggregate_calls import Calls, signs_of
+from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.partial_columns import Groups, group_numbers
+from penstock.table.operators.changelog import signs_of
 from penstock.table.operators.grouping.bundles import Bundle
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, columns_by_place
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
@@ -87,13 +88,12 @@ class LocalGroupAggregateOperator(Operator):
         return may_continue
 
     def _partials_of(self, rows: Columns) -> Columns:
-        by_name = dict(zip(rows.batch.schema.names, rows.batch.columns, strict=True))
-        keys = [by_name[name] for name in self._keys]
+        keys = [rows.batch.column(name) for name in self._keys]
         more = self.more_keys(rows)
         runs = Runs(group_numbers([*keys, *more], len(rows)))
         groups = Groups(self._calls.aggregates())
         groups.make_room(len(runs.slots))
-        groups.add(self._calls, runs, [by_name.get(name) for name in self._received.names], signs_of(rows))
+        groups.add(self._calls, runs, columns_by_place(rows.batch, self._received.names), signs_of(rows))
         firsts = runs.order[runs.starts]
         # In the order of the first rows of groups.
         order = numpy.argsort(firsts)

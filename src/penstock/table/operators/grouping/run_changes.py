@@ -7,14 +7,10 @@ from typing import Any, NamedTuple
 import numpy
 import pyarrow
 
-from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.replaced_rows import equal_rows
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers, Mask
-
-_INSERT, _BEFORE, _AFTER, _DELETE = (
-    kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
-)
+from penstock.table.operators.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 
 class RunChanges(NamedTuple):
@@ -57,7 +53,8 @@ def run_changes(
     second = has_value & (~had_value | changed)
     by_row = runs.places()
     wanted = numpy.stack([first, second], axis=1)[by_row]
-    kinds = numpy.stack([numpy.where(has_value, _BEFORE, _DELETE), numpy.where(had_value, _AFTER, _INSERT)], axis=1)
+    of_first, of_second = numpy.where(has_value, UPDATE_BEFORE, DELETE), numpy.where(had_value, UPDATE_AFTER, INSERT)
+    kinds = numpy.stack([of_first, of_second], axis=1)
     places = numpy.stack([previous, numpy.arange(count)], axis=1)[by_row][wanted]
     rows = numpy.repeat(numpy.arange(count), 2).reshape(count, 2)[wanted]
     values = both.take(pyarrow.array(places)) if both.num_columns else both

@@ -8,7 +8,7 @@ from pyarrow import RecordBatch, schema
 from penstock.common.constants import MIN_TIMESTAMP
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.operators.joins.pairing import PairingOperator, Partners
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.rows.table_functions import TableFunction
 from penstock.table.operators.table_columns import TableColumns, width_of
 
@@ -35,16 +35,13 @@ class CorrelateOperator(PairingOperator):
 
     def open(self) -> None:
         super().open()
-        self._arguments.open(self.context)
-        if self._of_given is not None:
-            self._of_given.open(self.context)
+        open_all(self.context, self._arguments, self._of_given)
         self._function.open(self.context)
 
     def close(self) -> None:
         self._function.close()
-        self._arguments.close()
-        if self._of_given is not None:
-            self._of_given.close()
+        close_all(self._arguments, self._of_given)
+        super().close()
 
     def partners(self, chunk: Columns) -> Partners:
         rows = len(chunk)
@@ -54,9 +51,8 @@ class CorrelateOperator(PairingOperator):
         arguments = self._arguments.evaluate(chunk.batch.columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
         counts, given = self._function.rows(arguments, context)
         given = RecordBatch.from_arrays(given.columns, schema=self._schema)
-        places = numpy.repeat(numpy.arange(rows), counts)
-        if self._of_given is not None and len(places):
-            mask = self._of_given.mask(given.columns, len(places), now_ms=now_ms, watermark_ms=watermark_ms)
-            if mask is not None:
-                places, given = places[mask.to_numpy(zero_copy_only=False)], given.filter(mask)
-        return Partners(places, given)
+        found = Partners(numpy.repeat(numpy.arange(rows), counts), given)
+        if self._of_given is None or not len(found.places):
+            return found
+        mask = self._of_given.mask(given.columns, len(found.places), now_ms=now_ms, watermark_ms=watermark_ms)
+        return found.where(mask)

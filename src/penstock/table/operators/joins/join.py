@@ -18,7 +18,6 @@ import pyarrow
 
 from penstock.api.timers import TimeDomain
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.types import RowKind
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
@@ -26,10 +25,13 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.table.operators.changelog import DELETE, INSERT, are_added, changes_of, kinds_of
 from penstock.table.operators.gathered_columns import emit_gathered
 from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.join_types import ANTI, FULL, LEFT, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
+from penstock.table.operators.joins.padded_rows import NONE
 from penstock.table.operators.keyed.table_keys import keys_of_chunk, selector_of
 from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
@@ -38,11 +40,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
 
-INNER, LEFT, RIGHT, FULL, SEMI, ANTI = "INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"
-_INSERT, _BEFORE, _AFTER, _DELETE = (
-    kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
-)
-_NONE = -1
 _PAIRS_MAX = 1 << 20
 """Pairs that are found and tested at once. A single row may have more."""
 
@@ -138,8 +135,7 @@ class JoinOperator(JoinedSides):
 
     def _changes(self, chunk: Columns, index: int, keys: RowKeys, slots: Integers) -> Columns | None:
         mine, other = self._sides[index], self._sides[1 - index]
-        kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-        added = (kinds == _INSERT) | (kinds == _AFTER)
+        kinds, added = kinds_of(chunk), are_added(chunk)
         can_match = self._of_inputs[index].can_match(chunk.batch)
         rows, numbers = self._pairs(chunk, index, slots)
         counts = numpy.bincount(rows, minlength=len(chunk))
@@ -165,34 +161,34 @@ class JoinOperator(JoinedSides):
         pair_kinds = kinds[rows]
         if is_outer or other_is_outer:
             is_added = added[rows]
-            pair_kinds = numpy.where(is_added, _INSERT, _DELETE if is_outer else pair_kinds).astype(numpy.uint8)
+            pair_kinds = numpy.where(is_added, INSERT, DELETE if is_outer else pair_kinds).astype(numpy.uint8)
         found.add(rows, 1, own=rows, other=numbers, kinds=pair_kinds)
         if other_is_outer and len(rows):
             starts, ends = self._first_and_last(1 - index, rows, numbers, added)
-            found.add(rows[starts], 0, own=numpy.full(len(starts), _NONE), other=numbers[starts], kinds=_DELETE)
-            found.add(rows[ends], 2, own=numpy.full(len(ends), _NONE), other=numbers[ends], kinds=_INSERT)
+            found.add(rows[starts], 0, own=numpy.full(len(starts), NONE), other=numbers[starts], kinds=DELETE)
+            found.add(rows[ends], 2, own=numpy.full(len(ends), NONE), other=numbers[ends], kinds=INSERT)
         if is_outer:
             alone = numpy.flatnonzero(counts == 0)
-            padded = numpy.where(added[alone], _INSERT, _DELETE)
-            found.add(alone, 1, own=alone, other=numpy.full(len(alone), _NONE), kinds=padded)
+            padded = numpy.where(added[alone], INSERT, DELETE)
+            found.add(alone, 1, own=alone, other=numpy.full(len(alone), NONE), kinds=padded)
 
     def _half_changes(self, found: _Changes, index: int, pairs: _Pairs) -> None:
         rows, numbers, counts, kinds, added = pairs
         if index == 0:
             chosen = numpy.flatnonzero((counts > 0) == (self._type == SEMI))
-            found.add(chosen, 1, own=chosen, other=numpy.full(len(chosen), _NONE), kinds=kinds[chosen])
+            found.add(chosen, 1, own=chosen, other=numpy.full(len(chosen), NONE), kinds=kinds[chosen])
             return
         starts, ends = self._first_and_last(0, rows, numbers, added)
         is_semi = self._type == SEMI
-        no_row = numpy.full(len(rows), _NONE)
+        no_row = numpy.full(len(rows), NONE)
         found.add(
             rows[starts],
             1,
             own=no_row[starts],
             other=numbers[starts],
-            kinds=kinds[rows[starts]] if is_semi else _DELETE,
+            kinds=kinds[rows[starts]] if is_semi else DELETE,
         )
-        found.add(rows[ends], 1, own=no_row[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else _INSERT)
+        found.add(rows[ends], 1, own=no_row[ends], other=numbers[ends], kinds=kinds[rows[ends]] if is_semi else INSERT)
 
     def _first_and_last(self, index: int, rows: Integers, numbers: Integers, added: Mask) -> tuple[Integers, Integers]:
         """Return the pairs that are the first match of a row of this input, and those that were its last."""
@@ -213,45 +209,18 @@ class JoinOperator(JoinedSides):
         if self._condition is None or not len(rows):
             return rows, numbers
         kept = [
-            self._holds(chunk, index, rows[start : start + _PAIRS_MAX], numbers[start : start + _PAIRS_MAX])
+            self.pairs_hold(chunk.batch, index, rows[start : start + _PAIRS_MAX], numbers[start : start + _PAIRS_MAX])
             for start in range(0, len(rows), _PAIRS_MAX)
         ]
         holds = numpy.concatenate(kept)
         return rows[holds], numbers[holds]
 
-    def _holds(self, chunk: Columns, index: int, rows: Integers, numbers: Integers) -> Mask:
-        assert self._condition is not None
-        taken_rows, read = pyarrow.array(rows), self._condition.inputs
-        first = 0 if index == 0 else len(self._of_inputs[0].columns.names)
-        own = [
-            column.take(taken_rows) if first + place in read else None
-            for place, column in enumerate(chunk.batch.columns)
-        ]
-        partners = self._sides[1 - index].rows(numbers).columns
-        columns = [*own, *partners] if index == 0 else [*partners, *own]
-        mask = self._condition.mask(columns, len(rows), now_ms=self.context.now_ms(), watermark_ms=None)
-        found: Mask = numpy.ones(len(rows), numpy.bool_) if mask is None else mask.to_numpy(zero_copy_only=False)
-        return found
-
     def _columns_of(self, chunk: Columns, index: int, own: Integers, other: Integers, kinds: Any) -> Columns:
         """Return changes as columns."""
-        mine = taken(chunk.batch, own)
-        is_there = other != _NONE
-        partners = self._sides[1 - index].rows(other[is_there])
-        theirs = partners.columns
-        if not is_there.all():
-            theirs = taken(partners, numpy.where(is_there, numpy.cumsum(is_there) - 1, _NONE))
+        mine, theirs = self.columns_of_pairs(chunk.batch, index, own, other)
         if self._is_half:
             columns = mine if index == 0 else theirs
         else:
-            columns = [*mine, *theirs] if index == 0 else [*theirs, *mine]
+            columns = self.in_order(index, mine, theirs)
         batch = pyarrow.RecordBatch.from_arrays(columns, schema=self._given.schema)
-        return Columns(batch, None, kinds if kinds.any() else None)
-
-
-def taken(batch: pyarrow.RecordBatch, places: Integers) -> list[Any]:
-    """Return the columns of rows by their positions, NULL where that is -1."""
-    absent = places == _NONE
-    if absent.all():
-        return [pyarrow.nulls(len(places), kind) for kind in batch.schema.types]
-    return list(batch.take(pyarrow.array(places, mask=absent if absent.any() else None)).columns)
+        return changes_of(batch, kinds)

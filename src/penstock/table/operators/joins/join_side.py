@@ -17,19 +17,16 @@ from collections.abc import Callable, Sequence
 import numpy
 import pyarrow
 
-from penstock.engine.runtime.columns.aggregate_arrays import grown
-from penstock.engine.runtime.columns.slot_lists import Listed, SlotLists
+from penstock.engine.runtime.columns.slot_lists import Listed
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.table.operators.joins.thinned_lists import ThinnedLists
 from penstock.table.operators.keyed.row_identity import identity_keys
 from penstock.table.operators.keyed.table_keys import keys_of_batch
 from penstock.table.operators.table_columns import TableColumns
 
-_FIRST_ROOM = 1024
-_FEW_GONE = 16
-"""Up to so many retracted rows of a key stay in its list."""
 _IDENTITY_BITS = 32
 _SWEEPS = 8
 """So often in a time to live all rows are looked at, to retract those that have expired."""
@@ -60,16 +57,13 @@ class JoinSide:
 
     def _index(self) -> None:
         """Index all rows that there are."""
-        self._lists = SlotLists()
-        self._gone_of: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
-        """How many of the rows in the list of each key are retracted."""
+        self._lists = ThinnedLists()
         self._identities: KeySlots | None = None
         self._rows_of: dict[int, list[int]] = {}
         """The rows of each entry: see `_entries_of`."""
         self._lists.make_room(len(self.stored.keys))
         if self.stored.used:
             self._lists.append(self.stored.slots[: self.stored.used], 0)
-        self._make_room_for_keys()
 
     @property
     def matches(self) -> Integers:
@@ -136,14 +130,7 @@ class JoinSide:
     def _take_away(self, numbers: Integers) -> None:
         slots = self.stored.slots[numbers]
         self.stored.take_away(numbers)
-        distinct, counts = numpy.unique(slots, return_counts=True)
-        self._gone_of[distinct] += counts
-        # A key whose row is replaced again and again must not pay for all the former ones.
-        gone = self._gone_of[distinct]
-        crowded = distinct[(gone > _FEW_GONE) & (2 * gone > self._lists.counts[distinct])]
-        if len(crowded):
-            self._lists.keep(crowded, self.stored.alive)
-            self._gone_of[crowded] = 0
+        self._lists.note_gone(slots, self.stored.alive)
 
     def add_matches(self, numbers: Integers, by: Integers) -> None:
         """Add to the number of matches of rows, of which some may be there several times."""
@@ -162,7 +149,6 @@ class JoinSide:
         if len(rows):
             slots = self.stored.keys.slots_of(keys.at(rows))
             self._lists.append(slots, first)
-            self._make_room_for_keys()
             new = batch if added.all() else batch.take(pyarrow.array(rows))
             self.stored.append(slots, new, matches[rows], self._now_ms())
         if self._identities is not None:
@@ -215,10 +201,6 @@ class JoinSide:
         # Without columns of a unique key the input has one row at most.
         names = self._columns.names if self._unique is None else self._unique
         return identity_keys([batch.column(name) for name in names]) if names else keys_of_batch(batch, ())
-
-    def _make_room_for_keys(self) -> None:
-        if len(self._gone_of) < len(self._lists.counts):
-            self._gone_of = grown(self._gone_of, len(self._lists.counts), 0)
 
     def _expire(self, ttl_ms: int) -> None:
         """Retract rows that have expired, now and then: this looks at all rows."""

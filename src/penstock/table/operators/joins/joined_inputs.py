@@ -13,7 +13,7 @@ from penstock.engine.runtime.operators.two_inputs import OperatorInput, inputs_o
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.keyed.table_keys import selector_of
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns
 
 if TYPE_CHECKING:
@@ -94,8 +94,23 @@ class JoinedInputs(GatheringOperator):
 
     def open(self) -> None:
         super().open()
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._condition)
+
+    def close(self) -> None:
+        close_all(self._condition)
+        super().close()
+
+    def in_order(self, index: int, own: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+        """Return columns of an input and of the other one in the order of the inputs."""
+        return [*own, *others] if index == 0 else [*others, *own]
+
+    def holds(self, columns: Sequence[Any], pairs: int) -> Mask:
+        """Return which pairs satisfy the condition. `columns`: those of both inputs, in their order."""
+        if self._condition is None:
+            return numpy.ones(pairs, numpy.bool_)
+        mask = self._condition.mask(columns, pairs, now_ms=self.context.now_ms(), watermark_ms=None)
+        found: Mask = numpy.ones(pairs, numpy.bool_) if mask is None else mask.to_numpy(zero_copy_only=False)
+        return found
 
     def process(self, chunk: Columns) -> bool:
         return self.process_input(chunk, 0)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pyarrow
+
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
+from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
+from penstock.table.operators.joins.padded_rows import padded, taken
 from penstock.table.operators.keyed.durable_rows import DurableRows
 
 if TYPE_CHECKING:
@@ -36,6 +40,20 @@ class JoinedSides(JoinedInputs):
             stored.load(self.context.now_ms())
         of_inputs = zip(self._of_inputs, self._stored, strict=True)
         self._sides = tuple(self.new_side(one, stored.rows) for one, stored in of_inputs)
+
+    def pairs_hold(self, batch: pyarrow.RecordBatch, index: int, rows: Integers, numbers: Integers) -> Mask:
+        """Return which pairs satisfy the condition: rows of a batch of an input, and numbers of rows of the other."""
+        read = frozenset[int]() if self._condition is None else self._condition.inputs
+        first = 0 if index == 0 else len(self._of_inputs[0].columns.names)
+        places = pyarrow.array(rows)
+        own = [column.take(places) if first + place in read else None for place, column in enumerate(batch.columns)]
+        return self.holds(self.in_order(index, own, self._sides[1 - index].rows(numbers).columns), len(rows))
+
+    def columns_of_pairs(
+        self, batch: pyarrow.RecordBatch, index: int, own: Integers, other: Integers
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the columns of rows of a batch of an input, and those of the other one, NULL where a row is NONE."""
+        return taken(batch, own), padded(self._sides[1 - index].rows, other)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         for stored in self._stored:

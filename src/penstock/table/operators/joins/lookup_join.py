@@ -16,7 +16,7 @@ from penstock.engine.runtime.columns.slot_lists import spans
 from penstock.engine.state.arrays.row_keys import Mask
 from penstock.table.operators.joins.lookup_cache import cached
 from penstock.table.operators.joins.pairing import PairingOperator, Partners
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class Lookup(NamedTuple):
     condition: RowExpressions | None = None
     projection: RowExpressions | None = None
 
+    @property
+    def expressions(self) -> tuple[RowExpressions | None, ...]:
+        """All expressions of the lookup."""
+        return self.keys, self.before, self.condition, self.projection
+
 
 class LookupJoinOperator(PairingOperator):
     """Rows keep their kinds: what is looked up is not remembered."""
@@ -58,15 +63,14 @@ class LookupJoinOperator(PairingOperator):
 
     def open(self) -> None:
         super().open()
-        lookup = self._lookup
-        for one in (lookup.keys, lookup.before, lookup.condition, lookup.projection):
-            if one is not None:
-                one.open()
-        lookup.source.open()
-        self._find = cached(lookup.source, self.context.now_ms)
+        open_all(self.context, *self._lookup.expressions)
+        self._lookup.source.open()
+        self._find = cached(self._lookup.source, self.context.now_ms)
 
     def close(self) -> None:
         self._lookup.source.close()
+        close_all(*self._lookup.expressions)
+        super().close()
 
     def partners(self, chunk: Columns) -> Partners:
         asked = numpy.flatnonzero(self._asked(chunk))
@@ -80,8 +84,7 @@ class LookupJoinOperator(PairingOperator):
         if not len(asked):
             return Partners(asked, self._lookup.columns.no_rows())
         codes, firsts = _distinct(keys)
-        places, rows = self._find(keys.take(pyarrow.array(firsts)))
-        places, rows = self._calculated(places, rows)
+        places, rows = self._calculated(Partners(*self._find(keys.take(pyarrow.array(firsts)))))
         counts = numpy.bincount(places, minlength=len(firsts))
         starts = numpy.cumsum(counts) - counts
         numbers = spans(starts[codes], counts[codes])
@@ -100,16 +103,15 @@ class LookupJoinOperator(PairingOperator):
         columns = self._lookup.keys.evaluate(batch.columns, len(asked), **self._now())
         return batch_of_columns(columns, self._lookup.key_columns.schema, len(asked))
 
-    def _calculated(self, places: Any, rows: pyarrow.RecordBatch) -> tuple[Any, pyarrow.RecordBatch]:
-        lookup = self._lookup
-        if lookup.condition is not None and rows.num_rows:
-            mask = lookup.condition.mask(rows.columns, rows.num_rows, **self._now())
-            if mask is not None:
-                places, rows = places[mask.to_numpy(zero_copy_only=False)], rows.filter(mask)
-        if lookup.projection is not None:
-            columns = lookup.projection.evaluate(rows.columns, rows.num_rows, **self._now())
-            rows = batch_of_columns(columns, lookup.columns.schema, rows.num_rows)
-        return places, rows
+    def _calculated(self, found: Partners) -> Partners:
+        """Return the rows that stay, with the columns that they have behind the lookup."""
+        lookup, count = self._lookup, len(found.places)
+        if lookup.condition is not None and count:
+            found = found.where(lookup.condition.mask(found.rows.columns, count, **self._now()))
+        if lookup.projection is None:
+            return found
+        columns = lookup.projection.evaluate(found.rows.columns, len(found.places), **self._now())
+        return Partners(found.places, batch_of_columns(columns, lookup.columns.schema, len(found.places)))
 
     def _now(self) -> dict[str, Any]:
         return {"now_ms": self.context.now_ms(), "watermark_ms": None}

@@ -13,10 +13,10 @@ import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
-from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.changelog import are_added, changes_of, kinds_of
 from penstock.table.operators.joins.lookup_join import LookupJoinOperator
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
 from penstock.table.operators.keyed.plain_objects import PlainObjects
@@ -47,11 +47,11 @@ class LookupMemoryOperator(KeyedTableOperator):
 
     def close(self) -> None:
         self._join.close()
+        super().close()
 
     def process(self, chunk: Columns) -> bool:
         slots = self.slots_of(chunk).slots
-        kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-        adds = (kinds == RowKind.INSERT.value) | (kinds == RowKind.UPDATE_AFTER.value)
+        adds = are_added(chunk)
         added = numpy.flatnonzero(adds)
         found, batch = self._join.partners_of(Columns(chunk.batch.take(pyarrow.array(added))))
         bounds = numpy.searchsorted(found, numpy.arange(len(added) + 1)).tolist()
@@ -68,7 +68,7 @@ class LookupMemoryOperator(KeyedTableOperator):
             places += [place] * len(mine)
         self._forget(slots)
         self.end_chunk()
-        return not emitted or self.output.emit(self._changes(chunk, kinds, emitted, places))
+        return not emitted or self.output.emit(self._changes(chunk, emitted, places))
 
     def _forget(self, slots: Any) -> None:
         runs = Runs(slots)
@@ -76,11 +76,10 @@ class LookupMemoryOperator(KeyedTableOperator):
         if gone.any():
             self.remove(runs.slots[gone])
 
-    def _changes(self, chunk: Columns, kinds: Any, rows: list[tuple[Any, ...]], places: list[int]) -> Columns:
+    def _changes(self, chunk: Columns, rows: list[tuple[Any, ...]], places: list[int]) -> Columns:
         positions = numpy.array(places, numpy.int64)
         names = self.given.names[len(self.received.names) :]
         theirs = self.given.only(names).exact_batch(list(zip(*rows, strict=True)))
         mine = chunk.batch.take(pyarrow.array(positions))
         batch = pyarrow.RecordBatch.from_arrays([*mine.columns, *theirs.columns], schema=self.given.schema)
-        found = kinds[positions]
-        return Columns(batch, None, found if found.any() else None)
+        return changes_of(batch, kinds_of(chunk)[positions])

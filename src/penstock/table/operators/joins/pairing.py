@@ -14,11 +14,9 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.row_keys import Integers
-from penstock.table.operators.joins.join import taken
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.joins.padded_rows import NONE, taken
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns, width_of
-
-_NONE = -1
 
 
 class Partners(NamedTuple):
@@ -26,6 +24,12 @@ class Partners(NamedTuple):
 
     places: Integers
     rows: pyarrow.RecordBatch
+
+    def where(self, mask: Any) -> Partners:
+        """Return those for which a mask of Arrow is true. None: it is true for all."""
+        if mask is None:
+            return self
+        return Partners(self.places[mask.to_numpy(zero_copy_only=False)], self.rows.filter(mask))
 
 
 class PairingOperator(Operator):
@@ -60,8 +64,10 @@ class PairingOperator(Operator):
         """Return the rows that each row of a chunk is joined with."""
 
     def open(self) -> None:
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._condition)
+
+    def close(self) -> None:
+        close_all(self._condition)
 
     def process(self, chunk: Columns) -> bool:
         joined = self.joined(chunk)
@@ -87,7 +93,7 @@ class PairingOperator(Operator):
             alone[places] = False
             places = numpy.concatenate([places, numpy.flatnonzero(alone)])
             order = numpy.argsort(places, kind="stable")
-            numbers = numpy.concatenate([numbers, numpy.full(len(places) - len(numbers), _NONE)])[order]
+            numbers = numpy.concatenate([numbers, numpy.full(len(places) - len(numbers), NONE)])[order]
             rows = pyarrow.RecordBatch.from_arrays(taken(rows, numbers), schema=rows.schema)
             places = places[order]
         return Partners(places, rows)
@@ -103,6 +109,4 @@ class PairingOperator(Operator):
         mask = self._condition.mask(
             [*own, *found.rows.columns], len(found.places), now_ms=self.context.now_ms(), watermark_ms=None
         )
-        if mask is None:
-            return found
-        return Partners(found.places[mask.to_numpy(zero_copy_only=False)], found.rows.filter(mask))
+        return found.where(mask)

@@ -16,9 +16,10 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.table.operators.joins.join import LEFT, taken
+from penstock.table.operators.joins.join_types import LEFT
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
-from penstock.table.operators.joins.version_rows import NOTHING, VersionRows
+from penstock.table.operators.joins.padded_rows import NONE, padded
+from penstock.table.operators.joins.version_rows import VersionRows
 from penstock.table.operators.keyed.durable_rows import DurableRows
 from penstock.table.operators.keyed.table_keys import keys_of_batch, keys_of_chunk, selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
@@ -101,20 +102,16 @@ class TemporalJoinOperator(JoinedInputs, TimedOperator):
         left = self._of_inputs[0]
         assert rows.timestamps is not None
         numbers = self._versions.at(keys_of_batch(rows.batch, left.keys), rows.timestamps)
-        numbers[~left.can_match(rows.batch)] = NOTHING
-        found = numpy.flatnonzero(numbers != NOTHING)
+        numbers[~left.can_match(rows.batch)] = NONE
+        found = numpy.flatnonzero(numbers != NONE)
         if self._condition is not None and len(found):
             columns = [
                 *rows.batch.take(pyarrow.array(found)).columns,
                 *self._versions.rows(numbers[found]).columns,
             ]
-            mask = self._condition.mask(columns, len(found), now_ms=self.context.now_ms(), watermark_ms=None)
-            if mask is not None:
-                numbers[found[~mask.to_numpy(zero_copy_only=False)]] = NOTHING
-        kept = numpy.arange(len(rows)) if self._is_left else numpy.flatnonzero(numbers != NOTHING)
+            numbers[found[~self.holds(columns, len(found))]] = NONE
+        kept = numpy.arange(len(rows)) if self._is_left else numpy.flatnonzero(numbers != NONE)
         rows, numbers = rows.selected(kept), numbers[kept]
-        there = numbers != NOTHING
-        versions = self._versions.rows(numbers[there]) if there.any() else self._of_inputs[1].columns.no_rows()
-        theirs = taken(versions, numpy.where(there, numpy.cumsum(there) - 1, NOTHING))
+        theirs = padded(self._versions.rows, numbers)
         batch = pyarrow.RecordBatch.from_arrays([*rows.batch.columns, *theirs], schema=self._given.schema)
         return Columns(batch, None, rows.kinds)

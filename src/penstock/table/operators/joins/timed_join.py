@@ -16,19 +16,18 @@ from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.key_index import MISSING
-from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.table.operators.joins.held_watermarks import held_back
-from penstock.table.operators.joins.join import FULL, LEFT, RIGHT, taken
+from penstock.table.operators.joins.join_types import FULL, LEFT, RIGHT
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
+from penstock.table.operators.joins.padded_rows import NONE
 from penstock.table.operators.joins.rows_by_time import RowsByTime
 from penstock.table.operators.keyed.table_keys import keys_of_chunk, selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.keyed.waiting_rows import times_of
 from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
-
-_NONE = -1
 
 
 class TimedJoinOperator(JoinedSides, TimedOperator):
@@ -82,7 +81,7 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
             if self._outer[index]:
                 side = self._sides[index]
                 alone = gone[side.matches[gone] == 0]
-                yield self._columns_of(index, side.rows(alone), numpy.arange(len(alone)), numpy.full(len(alone), _NONE))
+                yield self._columns_of(index, side.rows(alone), numpy.arange(len(alone)), numpy.full(len(alone), NONE))
             kept.retract(gone)
 
     def _delay(self, index: int) -> int:
@@ -126,7 +125,7 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
             fits = (apart >= lower) & (apart <= upper)
             rows, numbers = rows[fits], numbers[fits]
         if self._condition is not None and len(rows):
-            holds = self._holds(chunk, index, rows, numbers)
+            holds = self.pairs_hold(chunk.batch, index, rows, numbers)
             rows, numbers = rows[holds], numbers[holds]
         if len(rows):
             other.add_matches(numbers, numpy.ones(len(numbers), numpy.int64))
@@ -136,7 +135,7 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         if self._outer[index]:
             alone = numpy.flatnonzero(~stays & (counts == 0))
             own = numpy.concatenate([own, alone])
-            partners = numpy.concatenate([partners, numpy.full(len(alone), _NONE)])
+            partners = numpy.concatenate([partners, numpy.full(len(alone), NONE)])
             order = numpy.argsort(own, kind="stable")
             own, partners = own[order], partners[order]
         found = self._columns_of(index, chunk.batch, own, partners)
@@ -150,19 +149,6 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         watermark = self.context.counters.watermark
         return max(watermark, MIN_TIMESTAMP) if self.is_event_time else self.context.now_ms()
 
-    def _holds(self, chunk: Columns, index: int, rows: Integers, numbers: Integers) -> Mask:
-        assert self._condition is not None
-        own = chunk.batch.take(pyarrow.array(rows)).columns
-        partners = self._sides[1 - index].rows(numbers).columns
-        columns = [*own, *partners] if index == 0 else [*partners, *own]
-        mask = self._condition.mask(columns, len(rows), now_ms=self.context.now_ms(), watermark_ms=None)
-        found: Mask = numpy.ones(len(rows), numpy.bool_) if mask is None else mask.to_numpy(zero_copy_only=False)
-        return found
-
     def _columns_of(self, index: int, batch: pyarrow.RecordBatch, own: Integers, partners: Integers) -> Columns:
-        there = partners != _NONE
-        others = self._sides[1 - index].rows(partners[there])
-        theirs = taken(others, numpy.where(there, numpy.cumsum(there) - 1, _NONE))
-        mine = batch.take(pyarrow.array(own)).columns
-        columns = [*mine, *theirs] if index == 0 else [*theirs, *mine]
+        columns = self.in_order(index, *self.columns_of_pairs(batch, index, own, partners))
         return Columns(pyarrow.RecordBatch.from_arrays(columns, schema=self._given.schema))

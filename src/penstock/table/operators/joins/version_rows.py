@@ -9,19 +9,17 @@ import pyarrow
 
 from penstock.common.columns.to_values import python_values
 from penstock.engine.runtime.columns.aggregate_arrays import grown
-from penstock.engine.runtime.columns.slot_lists import SlotLists
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, keys_of_values
 from penstock.engine.state.layers import LayeredTable
+from penstock.table.operators.joins.padded_rows import NONE
+from penstock.table.operators.joins.thinned_lists import ThinnedLists
 from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 from penstock.table.operators.table_columns import TableColumns
 
-NOTHING = -1
 _FIRST_ROOM = 128
-_FEW_GONE = 16
-"""Up to so many forgotten versions of a key stay in its list."""
 
 
 class VersionRows:
@@ -37,7 +35,7 @@ class VersionRows:
 
     def _clear(self) -> None:
         self._keys = KeySlots()
-        self._lists = SlotLists()
+        self._lists = ThinnedLists()
         """The numbers of the versions of each key, in the order of arrival."""
         self._blocks = RowBlocks()
         self._used = 0
@@ -49,10 +47,8 @@ class VersionRows:
         """Which versions are not forgotten."""
         self._behind = NumbersByTime()
         """The versions behind the time up to which others were forgotten."""
-        self._latest: Integers = numpy.full(_FIRST_ROOM, NOTHING, numpy.int64)
-        """The last version of each key up to that time, or NOTHING."""
-        self._gone_of: Integers = numpy.zeros(_FIRST_ROOM, numpy.int64)
-        """How many of the versions in the list of each key are forgotten."""
+        self._latest: Integers = numpy.full(_FIRST_ROOM, NONE, numpy.int64)
+        """The last version of each key up to that time, or NONE."""
         self._is_changed: Mask = numpy.zeros(_FIRST_ROOM, numpy.bool_)
         """Whether the versions of each key have changed since the last snapshot."""
 
@@ -71,8 +67,8 @@ class VersionRows:
         self._is_changed[slots] = True
 
     def at(self, keys: RowKeys, times: Integers) -> Integers:
-        """Return the number of the row that each key has at a time, or NOTHING."""
-        found = numpy.full(len(times), NOTHING, numpy.int64)
+        """Return the number of the row that each key has at a time, or NONE."""
+        found = numpy.full(len(times), NONE, numpy.int64)
         slots = self._keys.find(keys)
         known = numpy.flatnonzero(slots != MISSING)
         if not len(known):
@@ -91,11 +87,13 @@ class VersionRows:
         versions, rows = order[latest[asking]], order[asking]
         fits = all_slots[versions] == all_slots[rows]
         versions, rows = numbers[versions[fits]], known[rows[fits] - count]
-        found[rows] = numpy.where(self._exist[versions], versions, NOTHING)
+        found[rows] = numpy.where(self._exist[versions], versions, NONE)
         return found
 
     def rows(self, numbers: Integers) -> pyarrow.RecordBatch:
         """Return rows by their numbers."""
+        if not len(numbers):
+            return self._columns.no_rows()
         return self._blocks.take(numbers)
 
     def forget(self, until: int) -> None:
@@ -104,14 +102,14 @@ class VersionRows:
         if not len(due):
             return
         before = self._latest[numpy.unique(self._slots[due])]
-        numbers = numpy.concatenate([before[before != NOTHING], due])
+        numbers = numpy.concatenate([before[before != NONE], due])
         order = numbers[numpy.lexsort((numbers, self._times[numbers], self._slots[numbers]))]
         slots = self._slots[order]
         is_last = numpy.ones(len(order), numpy.bool_)
         is_last[:-1] = slots[1:] != slots[:-1]
         # To forget one that deletes a row changes no answer.
         is_latest = is_last & self._exist[order]
-        self._latest[slots[is_last]] = numpy.where(self._exist[order[is_last]], order[is_last], NOTHING)
+        self._latest[slots[is_last]] = numpy.where(self._exist[order[is_last]], order[is_last], NONE)
         self._take_away(order[~is_latest])
         if self._used >= 2 * _FIRST_ROOM and 2 * self._gone >= self._used:
             self._compact()
@@ -121,14 +119,7 @@ class VersionRows:
         self._stays[numbers] = False
         self._gone += len(numbers)
         self._is_changed[slots] = True
-        distinct, counts = numpy.unique(slots, return_counts=True)
-        self._gone_of[distinct] += counts
-        # A key with new versions again and again must not pay for all the former ones.
-        gone = self._gone_of[distinct]
-        crowded = distinct[(gone > _FEW_GONE) & (2 * gone > self._lists.counts[distinct])]
-        if len(crowded):
-            self._lists.keep(crowded, self._stays)
-            self._gone_of[crowded] = 0
+        self._lists.note_gone(slots, self._stays)
 
     def _make_room(self) -> None:
         if self._used > len(self._slots):
@@ -137,8 +128,7 @@ class VersionRows:
             self._exist, self._stays = grown(self._exist, room, False), grown(self._stays, room, False)
         if len(self._keys) > len(self._latest):
             room = max(len(self._keys), 2 * len(self._latest))
-            self._latest, self._gone_of = grown(self._latest, room, NOTHING), grown(self._gone_of, room, 0)
-            self._is_changed = grown(self._is_changed, room, False)
+            self._latest, self._is_changed = grown(self._latest, room, NONE), grown(self._is_changed, room, False)
 
     def _compact(self) -> None:
         """Give the versions that stay the lowest numbers, and forget keys without versions that were written."""
@@ -149,7 +139,7 @@ class VersionRows:
         places[kept] = numpy.arange(len(kept))
         behind, latest = self._behind, self._latest[: len(self._keys)]
         behind.renumber(places)
-        latest = numpy.where(latest == NOTHING, NOTHING, places[latest])
+        latest = numpy.where(latest == NONE, NONE, places[latest])
         is_used = self._is_changed[: len(latest)].copy()
         is_used[slots] = True
         of_keys = numpy.flatnonzero(is_used)

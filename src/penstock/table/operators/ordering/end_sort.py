@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.common.columns.to_values import python_values
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.types import RowKind
+from penstock.common.values.exact_floats import exact
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.table.operators.changelog import signs_of
 from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.ordering.sorting import SortColumn
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 ROWS_TABLE = "(sort) counts"
-"""row -> how many of it there are"""
+"""0 -> (row, how many of it there are), ..."""
 
 
 class EndSortOperator(TimedOperator):
@@ -39,21 +40,25 @@ class EndSortOperator(TimedOperator):
     def open(self) -> None:
         super().open()
         self._counts: Counter[tuple[Any, ...]] = Counter()
-        self._counts.update(dict(self._table.get(0) or ()))
+        self._counts.update({exact(row): count for row, count in self._table.get(0) or ()})
 
     def process(self, chunk: Columns) -> bool:
         rows = zip(*map(python_values, chunk.batch.columns), strict=True)
-        kinds = [0] * len(chunk) if chunk.kinds is None else chunk.kinds.tolist()
-        for kind, row in zip(kinds, rows, strict=True):
-            self._counts[row] += 1 if kind in (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value) else -1
+        for sign, row in zip(signs_of(chunk).tolist(), rows, strict=True):
+            key = exact(row)
+            self._counts[key] += sign
+            if not self._counts[key]:
+                del self._counts[key]
         return True
 
     def due(self, until: int) -> Iterator[Columns]:
-        rows = list(self._counts.elements())
-        if until < MAX_TIMESTAMP or not rows:
+        if until < MAX_TIMESTAMP:
             return
+        rows = list(self._counts.elements())
         self._counts.clear()
-        yield sorted_by(Columns(self._columns.exact_batch(list(zip(*rows, strict=True)))), self._order_by)
+        if rows:
+            batch = self._columns.exact_batch(list(zip(*rows, strict=True)))
+            yield sorted_by(Columns(batch), self._order_by)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
         self._table.put(0, list(self._counts.items()))

@@ -14,22 +14,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-import numpy
 import pyarrow
 
 from penstock.common.columns.to_values import python_values
 from penstock.common.functions.user_calls import RAISED
-from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.changelog import are_added
 from penstock.table.operators.keyed.row_identity import place_of
 from penstock.table.operators.ordering.ranked_tuples import Fields, RankedTuples
 from penstock.table.operators.ordering.ranking import UPDATE
 from penstock.table.operators.ordering.ranking_operator import RankChanges, RankingOperator
 from penstock.table.operators.ordering.sort_keys import keys_of_rows
-
-_COMES = (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value)
 
 
 class RankOperator(RankingOperator):
@@ -50,8 +47,7 @@ class RankOperator(RankingOperator):
             if self.ranking.strategy == UPDATE:
                 self._update(changes, slots.tolist(), rows, keys)
             else:
-                kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-                self._change(changes, slots.tolist(), rows, keys, comes=numpy.isin(kinds, _COMES).tolist())
+                self._change(changes, slots.tolist(), rows, keys, comes=are_added(chunk).tolist())
         except RAISED as error:
             raise self.context.user_error(error, "top rows", ShownBatch(chunk.batch)) from error
         self.remove_empty(slots, self._rows.rows)

@@ -9,16 +9,14 @@ from typing import Any
 import numpy
 import pyarrow
 
-from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.table.operators.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, changes_of
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
 from penstock.table.operators.keyed.row_identity import are_equal
 from penstock.table.operators.ordering.ranking import Ranking
 from penstock.table.operators.table_columns import TableColumns
 
-_INSERT, _BEFORE, _AFTER, _DELETE = (
-    bytes([kind.value]) for kind in (RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER, RowKind.DELETE)
-)
+_INSERT, _BEFORE, _AFTER, _DELETE = (bytes([kind]) for kind in (INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE))
 
 
 class RankingOperator(KeyedTableOperator):
@@ -112,9 +110,7 @@ class RankChanges:
         if self._ranking.with_number:
             columns.append(pyarrow.array(numpy.array(self._ranks, numpy.int64)).cast(given.schema.types[-1]))
         kinds = numpy.frombuffer(bytes(self._kinds), numpy.uint8)
-        return Columns(
-            pyarrow.RecordBatch.from_arrays(columns, schema=given.schema), None, kinds if kinds.any() else None
-        )
+        return changes_of(pyarrow.RecordBatch.from_arrays(columns, schema=given.schema), kinds)
 
     def _move(self, before: Sequence[Any], after: Sequence[Any], place: int) -> None:
         """Note that rows take the places of others, from `place` on."""

@@ -14,8 +14,8 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch, ShownRow
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.functions.errors import FunctionError
-from penstock.table.operators.rows.row_expressions import RowExpressions
-from penstock.table.operators.table_columns import TableColumns, batch_of_columns
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns, columns_by_place
 
 
 class CalcOperator(Operator):
@@ -48,16 +48,12 @@ class CalcOperator(Operator):
 
     def open(self) -> None:
         assert self.columns_received is not None
-        self._projection.open(self.context)
-        if self._condition is not None:
-            self._condition.open(self.context)
+        open_all(self.context, self._projection, self._condition)
         self._names = self.columns_received.names
         self._projected = [place in self._projection.inputs for place in range(len(self._names))]
 
     def close(self) -> None:
-        self._projection.close()
-        if self._condition is not None:
-            self._condition.close()
+        close_all(self._projection, self._condition)
 
     def process(self, chunk: Columns) -> bool:
         batch, kinds = chunk.batch, chunk.kinds
@@ -76,8 +72,7 @@ class CalcOperator(Operator):
         rows, places = batch.num_rows, None
         now_ms, watermark = self.context.now_ms(), self.context.counters.watermark
         watermark_ms = None if watermark == MIN_TIMESTAMP else watermark
-        by_name = dict(zip(batch.schema.names, batch.columns, strict=True))
-        columns = [by_name.get(name) for name in self._names]
+        columns = columns_by_place(batch, self._names)
         if self._condition is not None:
             mask = self._condition.mask(columns, rows, now_ms=now_ms, watermark_ms=watermark_ms)
             if mask is not None:

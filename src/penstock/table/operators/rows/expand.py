@@ -13,7 +13,7 @@ from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.operator import Operator
-from penstock.table.operators.rows.row_expressions import RowExpressions
+from penstock.table.operators.rows.row_expressions import RowExpressions, close_all, open_all
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 
@@ -32,8 +32,10 @@ class ExpandOperator(Operator):
         self._given = self.columns_given = given
 
     def open(self) -> None:
-        for one in self._projections:
-            one.open()
+        open_all(self.context, *self._projections)
+
+    def close(self) -> None:
+        close_all(*self._projections)
 
     def process(self, chunk: Columns) -> bool:
         count, width, now_ms = len(chunk), len(self._projections), self.context.now_ms()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow
@@ -13,7 +13,8 @@ from penstock.table.functions.registry import Context
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.rows.python_calls import PythonCall, open_calls
 from penstock.table.planner.expressions import Expressions
-from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexFieldAccess, RexInputRef
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef
+from penstock.table.planner.rex_trees import nodes_of
 
 
 class RowExpressions:
@@ -45,10 +46,10 @@ class RowExpressions:
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_bound": None}
 
-    def open(self, context: OperatorContext | None = None) -> None:
+    def open(self, context: OperatorContext) -> None:
         """Bind the functions, and open those of the user. Called in the task, since only names of others travel."""
         self._bind()
-        if context is not None and self._functions:
+        if self._functions:
             open_calls(self._functions.values(), context)
 
     def close(self) -> None:
@@ -83,23 +84,26 @@ class RowExpressions:
         return None if found.true_count == rows else found
 
 
+def open_all(context: OperatorContext, *expressions: RowExpressions | None) -> None:
+    """Open the expressions of an operator, which closes them at its end. None stands for one that it lacks."""
+    for one in expressions:
+        if one is not None:
+            one.open(context)
+
+
+def close_all(*expressions: RowExpressions | None) -> None:
+    """Close the expressions of an operator."""
+    for one in expressions:
+        if one is not None:
+            one.close()
+
+
 def input_columns(expressions: Sequence[AnyRexNode]) -> frozenset[int]:
     """Return the positions of the columns that expressions read."""
-    return frozenset(node.index for node in _parts(expressions) if isinstance(node, RexInputRef))
+    return frozenset(node.index for node in nodes_of(expressions) if isinstance(node, RexInputRef))
 
 
 def called_functions(expressions: Sequence[AnyRexNode]) -> frozenset[str]:
     """Return the names of functions that are not Flink's, in lower case, as Flink looks them up."""
-    calls = (node for node in _parts(expressions) if isinstance(node, RexCall) and not node.is_built_in)
+    calls = (node for node in nodes_of(expressions) if isinstance(node, RexCall) and not node.is_built_in)
     return frozenset(call.name.lower() for call in calls)
-
-
-def _parts(expressions: Sequence[AnyRexNode]) -> Iterator[AnyRexNode]:
-    waiting = list(expressions)
-    while waiting:
-        node = waiting.pop()
-        yield node
-        if isinstance(node, RexCall):
-            waiting += node.operands
-        elif isinstance(node, RexFieldAccess):
-            waiting.append(node.expr)

@@ -12,7 +12,7 @@ from penstock.engine.state.arrays.row_keys import Integers
 from penstock.table.functions.columns import Column, as_array
 from penstock.table.functions.registry import Context
 from penstock.table.logical_types import ROWS, LogicalType
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
@@ -71,11 +71,7 @@ class Unnest:
         if self._with_ordinality:
             firsts = numpy.repeat(numpy.cumsum(counts) - counts, counts)
             columns.append(pyarrow.array(numpy.arange(len(firsts)) - firsts + 1))
-        fitted = [
-            one if one.type == field.type else one.cast(field.type)
-            for one, field in zip(columns, self._schema, strict=True)
-        ]
-        return Given(counts, pyarrow.RecordBatch.from_arrays(fitted, schema=self._schema))
+        return Given(counts, batch_of_columns(columns, self._schema, int(counts.sum())))
 
     def _of_map(self, column: Any) -> tuple[Integers, list[Any]]:
         # `keys` and `items` also have entries of other rows than those of a slice, and of rows that are NULL.

@@ -20,6 +20,7 @@ from penstock.common.errors import ProgramError
 from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.changelog import ADDED, DELETE, INSERT, UPDATE_AFTER, are_added, changes_of, kinds_of
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
 from penstock.table.operators.keyed.plain_objects import PlainObjects
 from penstock.table.operators.keyed.row_identity import are_equal, place_of
@@ -36,8 +37,6 @@ WAITING = "(sink) waiting"
 """key -> [(kind, row), ...]: what waits for a watermark."""
 Fields = tuple[Any, ...]
 Change = tuple[RowKind, Fields]
-_INSERT, _AFTER, _DELETE = (kind.value for kind in (RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE))
-_ADDS = (_INSERT, _AFTER)
 
 
 class MaterializeOperator(KeyedTableOperator, TimedOperator):
@@ -76,17 +75,17 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
 
     def process(self, chunk: Columns) -> bool:
         rows: list[Fields] = list(zip(*map(python_values, chunk.batch.columns), strict=True))
-        kinds = [_INSERT] * len(rows) if chunk.kinds is None else chunk.kinds.tolist()
         if self._waits is not None:
-            for key, kind, row in zip(self.keys_of_rows(chunk).to_list(), kinds, rows, strict=True):
+            keys = self.keys_of_rows(chunk).to_list()
+            for key, kind, row in zip(keys, kinds_of(chunk).tolist(), rows, strict=True):
                 self._waiting.setdefault(key, []).append((RowKind(kind), row))
             return True
         slots = self.slots_of(chunk).slots
         places: list[int] = []
         changed = bytearray()
         uncovered: list[Fields] = []
-        for place, (slot, kind, row) in enumerate(zip(slots.tolist(), kinds, rows, strict=True)):
-            change = self._changed(slot, row, comes=kind in _ADDS)
+        for place, (slot, comes, row) in enumerate(zip(slots.tolist(), are_added(chunk).tolist(), rows, strict=True)):
+            change = self._changed(slot, row, comes=comes)
             if change is None:
                 continue
             changed.append(change[0])
@@ -106,7 +105,7 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         if uncovered:
             batch = pyarrow.concat_batches([batch, self.given.exact_batch(list(zip(*uncovered, strict=True)))])
         taken = batch.take(pyarrow.array(places, pyarrow.int64()))
-        return Columns(taken, None, numpy.frombuffer(bytes(kinds), numpy.uint8) if any(kinds) else None)
+        return changes_of(taken, numpy.frombuffer(bytes(kinds), numpy.uint8))
 
     def due(self, until: int) -> Iterator[Columns]:
         if self._waiting and (changes := self._compacted()):
@@ -128,21 +127,21 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
             if not comes:
                 return None
             self._rows.values[slot] = [row]
-            return _INSERT, row
+            return INSERT, row
         place = self._place(there, row, comes=comes)
         if comes:
             if place is None:
                 there.append(row)
             else:
                 there[place] = row
-            return _AFTER, row
+            return UPDATE_AFTER, row
         if place is None:
             return None
         del there[place]
         if not there:
             self._rows.values[slot] = None
-            return _DELETE, row
-        return (_AFTER, there[-1]) if place == len(there) else None
+            return DELETE, row
+        return (UPDATE_AFTER, there[-1]) if place == len(there) else None
 
     def _place(self, there: list[Fields], row: Fields, *, comes: bool) -> int | None:
         """Return which of the rows of its primary key a row replaces or takes back."""
@@ -159,7 +158,7 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
         for key, slot in zip(keys, slots.tolist(), strict=True):
             before: list[Fields] = list(self._rows.values[slot] or [])
             for kind, row in self._waiting[key]:
-                self._changed(slot, row, comes=kind.value in _ADDS)
+                self._changed(slot, row, comes=kind.value in ADDED)
             after: list[Fields] = self._rows.values[slot] or []
             if len(after) > 1 and self._conflict == FAIL:
                 raise ProgramError(
@@ -179,7 +178,7 @@ class MaterializeOperator(KeyedTableOperator, TimedOperator):
     def _columns_of(self, changes: Sequence[Change]) -> Columns:
         kinds = numpy.array([kind.value for kind, _ in changes], numpy.uint8)
         batch = self.given.exact_batch(list(zip(*(row for _, row in changes), strict=True)))
-        return Columns(batch, None, kinds if kinds.any() else None)
+        return changes_of(batch, kinds)
 
 
 def _nothing(row: Fields) -> None:

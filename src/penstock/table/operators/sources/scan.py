@@ -13,6 +13,7 @@ from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.operators.operator import Operator
 from penstock.table.functions.columns import field_of
+from penstock.table.operators.changelog import kinds_of
 from penstock.table.operators.table_columns import KIND, TableColumns, batch_of_columns
 
 Path = tuple[str, ...]
@@ -53,9 +54,8 @@ class KindColumnOperator(Operator):
         self.columns_given = self._given
 
     def process(self, chunk: Columns) -> bool:
-        kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
         batch = pyarrow.RecordBatch.from_arrays(
-            [*chunk.batch.columns, pyarrow.array(kinds, pyarrow.uint8())], schema=self._given.schema
+            [*chunk.batch.columns, pyarrow.array(kinds_of(chunk), pyarrow.uint8())], schema=self._given.schema
         )
         return self.output.emit(Columns(batch))
 

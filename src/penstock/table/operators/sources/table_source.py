@@ -50,8 +50,12 @@ class TableSourceOperator(ColumnSourceOperator):
         self._with_each_chunk = with_each_chunk
 
     def open(self) -> None:
-        self._expression.open()
+        self._expression.open(self.context)
         super().open()
+
+    def close(self) -> None:
+        super().close()
+        self._expression.close()
 
     def _stamped(self, records: Records) -> Iterator[Chunk]:
         batch: Any = records.values

@@ -21,6 +21,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.operators.source import EventTimeOrigin
 from penstock.engine.runtime.time.event_time import IdleTimer
+from penstock.table.functions.columns import as_array
 from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, milliseconds_of
 
@@ -71,6 +72,9 @@ class WatermarkOperator(EventTimeOrigin):
 
     def open(self) -> None:
         self._expressions.open(self.context)
+
+    def close(self) -> None:
+        self._expressions.close()
 
     def process(self, chunk: Columns) -> bool:
         if self._idle is not None:
@@ -158,9 +162,5 @@ def _last_before(emitting: list[int], late: Any) -> list[int]:
 
 def milliseconds_or_lowest(column: Any, rows: int) -> Any:
     """Return the times of an expression's result (ms), with the lowest timestamp for NULL."""
-    if not hasattr(column, "view"):
-        column = numpy.full(rows, MIN_TIMESTAMP) if not column.is_valid else column
-    if isinstance(column, numpy.ndarray):
-        return column
-    numbers, valid = milliseconds_of(column)
+    numbers, valid = milliseconds_of(as_array(column, rows))
     return numbers if valid is None else numpy.where(valid, numbers, MIN_TIMESTAMP)

@@ -11,7 +11,7 @@ import pyarrow
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.keyed.table_keys import selector_of
-from penstock.table.operators.table_columns import TableColumns
+from penstock.table.operators.table_columns import TableColumns, columns_by_place
 from penstock.table.operators.windows.window_slices import WindowTimes
 from penstock.table.operators.windows.window_zones import times_of_local
 from penstock.table.operators.windows.windowed import WindowedOperator
@@ -47,8 +47,7 @@ class AggregatedWindowsOperator(WindowedOperator):
 
     def columns_of(self, chunk: Columns) -> list[pyarrow.Array | None]:
         """Return the columns that aggregates get, those that are not read as None."""
-        by_name = dict(zip(chunk.batch.schema.names, chunk.batch.columns, strict=True))
-        return [by_name.get(name) for name in self.received.names]
+        return columns_by_place(chunk.batch, self.received.names)
 
     def window_times(self, starts: Any, ends: Any) -> list[Any]:
         """Return the times of windows that results have last: arrays, or scalars where bounds are numbers."""

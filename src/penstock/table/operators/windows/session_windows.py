@@ -21,9 +21,9 @@ from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.state.arrays.array_table import KEYS_MAX, ArrayTable
 from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import IntegerKeys, Integers, Mask, RowKeys, keys_of_values
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.aggregates.session_rows import RowCalls, SessionRows
+from penstock.table.operators.changelog import changes_of, kinds_of, signs_of
 from penstock.table.operators.keyed.table_keys import columns_of_keys, keys_of_chunk
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
 from penstock.table.operators.windows.aggregated_windows import AggregatedWindowsOperator
@@ -276,8 +276,7 @@ class SessionFunctionOperator(SessionOperator):
         return (chunk, times) if valid is None else (chunk.filtered(valid), times[valid])
 
     def columns_and_signs(self, chunk: Columns) -> tuple[list[pyarrow.Array | None], Integers]:
-        kinds = numpy.zeros(len(chunk), numpy.uint8) if chunk.kinds is None else chunk.kinds
-        return [*chunk.batch.columns, pyarrow.array(kinds)], numpy.ones(len(chunk), numpy.int64)
+        return [*chunk.batch.columns, pyarrow.array(kinds_of(chunk))], numpy.ones(len(chunk), numpy.int64)
 
     def session_results(self, sessions: Integers) -> Columns:
         of = self.sessions
@@ -287,4 +286,4 @@ class SessionFunctionOperator(SessionOperator):
         starts, ends = (bounds[sessions].repeat(counts) for bounds in (of.starts, of.ends))
         added = window_columns(self.given, starts, ends, self.zone)
         batch = batch_of_columns([*rows, *added], self.given.schema, len(starts))
-        return Columns(batch, None, kinds if kinds.any() else None)
+        return changes_of(batch, kinds)

@@ -19,8 +19,8 @@ from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.runtime.task.budget import COLUMN_RECORDS_MAX
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
-from penstock.table.operators.aggregates.aggregate_calls import signs_of
 from penstock.table.operators.aggregates.aggregate_table import AggregateTable
+from penstock.table.operators.changelog import signs_of
 from penstock.table.operators.keyed.table_keys import keys_of_chunk
 from penstock.table.operators.table_columns import batch_of_columns
 from penstock.table.operators.windows.aggregate_slices import AggregateSlices, HeapSlices, StoredSlices

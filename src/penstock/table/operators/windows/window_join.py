@@ -10,10 +10,11 @@ import pyarrow
 
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.key_index import MISSING
-from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
-from penstock.table.operators.joins.join import ANTI, FULL, INNER, RIGHT, SEMI, taken
+from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.table.operators.joins.join_side import JoinSide
+from penstock.table.operators.joins.join_types import ANTI, FULL, INNER, RIGHT, SEMI
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
+from penstock.table.operators.joins.padded_rows import NONE, taken
 from penstock.table.operators.keyed.table_keys import keys_of_batch, keys_of_chunk, selector_of
 from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns, milliseconds_of
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 LEFT_TABLE, RIGHT_TABLE = "(windows) left rows", "(windows) right rows"
-_NONE = -1
 
 
 class WindowJoinOperator(JoinedInputs, WindowedOperator):
@@ -88,7 +88,7 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
             yield self._columns_of(some, right, *self._of_type(some.num_rows, of_left, of_right))
         if self._type in (RIGHT, FULL):
             alone = numpy.flatnonzero(~is_matched)
-            yield self._columns_of(left, right, numpy.full(len(alone), _NONE), alone)
+            yield self._columns_of(left, right, numpy.full(len(alone), NONE), alone)
 
     def _of_type(self, rows: int, of_left: Integers, of_right: Integers) -> tuple[Integers, Integers]:
         """Return what the join gives for left rows whose pairs are given."""
@@ -97,9 +97,9 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
         has_match = numpy.bincount(of_left, minlength=rows) > 0
         if self._type in (SEMI, ANTI):
             kept = numpy.flatnonzero(has_match if self._type == SEMI else ~has_match)
-            return kept, numpy.full(len(kept), _NONE)
+            return kept, numpy.full(len(kept), NONE)
         alone = numpy.flatnonzero(~has_match)
-        return numpy.concatenate([of_left, alone]), numpy.concatenate([of_right, numpy.full(len(alone), _NONE)])
+        return numpy.concatenate([of_left, alone]), numpy.concatenate([of_right, numpy.full(len(alone), NONE)])
 
     def _columns_of(
         self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch, of_left: Integers, of_right: Integers
@@ -133,13 +133,11 @@ class WindowJoinOperator(JoinedInputs, WindowedOperator):
         self, left: pyarrow.RecordBatch, right: pyarrow.RecordBatch, of_left: Integers, of_right: Integers
     ) -> tuple[Integers, Integers]:
         """Return the pairs that satisfy the condition."""
-        if self._condition is not None and len(of_left):
-            columns = [*left.take(pyarrow.array(of_left)).columns, *right.take(pyarrow.array(of_right)).columns]
-            mask = self._condition.mask(columns, len(of_left), now_ms=self.context.now_ms(), watermark_ms=None)
-            if mask is not None:
-                holds: Mask = mask.to_numpy(zero_copy_only=False)
-                of_left, of_right = of_left[holds], of_right[holds]
-        return of_left, of_right
+        if self._condition is None or not len(of_left):
+            return of_left, of_right
+        columns = [*left.take(pyarrow.array(of_left)).columns, *right.take(pyarrow.array(of_right)).columns]
+        holds = self.holds(columns, len(of_left))
+        return of_left[holds], of_right[holds]
 
     def _keys(self, batch: pyarrow.RecordBatch, index: int) -> tuple[RowKeys, Integers]:
         """Return the keys of the rows that can have equal ones, and which rows these are."""

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from penstock.table.logical_types import LogicalType
 from penstock.table.planner.data_types import DataType
 from penstock.table.planner.nodes.base import ExecNode, Part
 from penstock.table.planner.rex_nodes import AnyRexNode
@@ -60,6 +61,17 @@ class TableSchema(Part, frozen=True, kw_only=True):
     primary_key: PrimaryKey | None = None
     indexes: tuple[Index, ...] = ()
 
+    @property
+    def physical_row(self) -> LogicalType:
+        """The physical columns, as the type of a row."""
+        found = [
+            (one.name, one.data_type.logical)
+            for one in self.columns
+            if one.kind == "PHYSICAL" and one.data_type is not None
+        ]
+        names, types = zip(*found, strict=True) if found else ((), ())
+        return LogicalType("ROW", nullable=False, names=names, children=types)
+
 
 class ResolvedTable(Part, frozen=True, kw_only=True):
     """A table of the catalog with its options."""
@@ -76,6 +88,12 @@ class ContextResolvedTable(Part, frozen=True, kw_only=True):
 
     identifier: str
     resolved_table: ResolvedTable | None = None
+
+    @property
+    def resolved(self) -> ResolvedTable:
+        """The table. The plan has it: translations check that before they ask a connector."""
+        assert self.resolved_table is not None, f"the plan has no options of the table {self.identifier}"
+        return self.resolved_table
 
     @property
     def name(self) -> str:
