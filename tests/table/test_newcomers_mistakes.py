@@ -39,7 +39,13 @@ def window(function: str, time: str) -> str:
     ("query", "parts"),
     [
         ("SELECT nope FROM t", ["Column 'nope' not found", "line 1, column 8"]),
-        ("SELECT UPER(k) FROM t", ["function signature UPER"]),
+        ("SELECT UPER(k) FROM t", ["function signature UPER", "did you mean 'UPPER'"]),
+        (
+            "SELECT k, tiemd FROM t",
+            ["Column 'tiemd' not found in any table; did you mean 'timed'? (line 1"],
+        ),
+        ("SELECT k FROM baer", ["Object 'baer' not found; did you mean 'bare'? (line 1, column 15)"]),
+        ("SELECT zzz FROM t", ["Column 'zzz' not found in any table (line 1"]),
         (window("TUMBLE", "made"), ["TIMESTAMP(3)", "declare WATERMARK FOR", "PROCTIME()"]),
         (window("TUMBEL", "timed"), ["no table function TUMBEL"]),
         ("SELEC k FROM t", ["a statement does not begin with SELEC"]),

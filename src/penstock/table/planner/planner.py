@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from penstock.common.configuration import Configuration
@@ -19,6 +19,7 @@ from penstock.table.planner.compiled_plan import CompiledPlan, read_plan
 from penstock.table.planner.errors import SqlError
 from penstock.table.planner.jars import planner_directory
 from penstock.table.planner.kept_planner import KeptPlanners
+from penstock.table.planner.near_names import COLUMN, FUNCTION, TABLE, Names, with_near_names
 from penstock.table.planner.plan_files import PlanStatement, plan_statement
 from penstock.table.planner.plan_text import plan_text
 from penstock.table.planner.planner_process import PlannerProcess
@@ -199,7 +200,33 @@ class Planner:
             for former in self._log:
                 self._answer(former.get("sql", ""), former)
             self._opened = process.started
-        return self._answer(sql, request)
+        try:
+            return self._answer(sql, request)
+        except SqlError as error:
+            names: dict[str, Names] = {TABLE: self._tables, FUNCTION: self._functions}
+            names[COLUMN] = partial(self._columns_in, sql)
+            message = with_near_names(str(error), names)
+            raise SqlError(message, line=error.line, column=error.column) from None
+
+    def _tables(self) -> list[str]:
+        return self._first_cells("SHOW TABLES")
+
+    def _functions(self) -> list[str]:
+        return self._first_cells("SHOW FUNCTIONS")
+
+    def _columns_in(self, sql: str) -> list[str]:
+        """Return the columns of all tables that a statement names."""
+        words = sql.lower()
+        tables = [table for table in self._tables() if table.lower() in words]
+        return [column for table in tables for column in self._first_cells(f"DESCRIBE `{table}`")]
+
+    def _first_cells(self, sql: str) -> list[str]:
+        try:
+            answer = self._answer(sql, {"operation": "execute", "sql": sql})
+        except SqlError:
+            # A view may name a table that is gone: that is not the error that the user must see.
+            return []
+        return [str(row[0]) for row in answer.get("rows", ())]
 
     def _answer(self, sql: str, request: Mapping[str, Any]) -> dict[str, Any]:
         answer = self._process.request(**{**request, "environment": self.environment})
