@@ -5,9 +5,9 @@ Source: PyFlink, pyflink.table.TableEnvironment.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock.common.configuration import Configuration
 from penstock.common.doors import pyflink_names
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _JOB_OPTIONS = ("execution.", "parallelism.", "pipeline.", "restart-strategy.", "state.", "spark.", "penstock.")
 """Beginnings of the options of jobs, which the planner does not read."""
 _MODE = "execution.runtime-mode"
+T = TypeVar("T")
 
 
 class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
@@ -265,20 +266,16 @@ class TableEnvironment(CatalogMethods, TableMakers, DriverOnly):
         """Add a plan to the program of the StreamExecutionEnvironment. Return the rows of a query, on columns."""
         from penstock.table.execution.jobs import attach
 
-        return attach(
-            self._environment,
-            planner,
-            plan=plan,
-            result_table=result_table,
-            config=self._config,
-            settings=self._settings,
-            functions=self.functions.calls,
-        )
+        return self._given(attach, planner, plan, result_table)
 
     def _run(self, planner: Planner, plan: Any, result_table: str | None) -> TableResult:
         from penstock.table.execution.jobs import start
 
-        return start(
+        return self._given(start, planner, plan, result_table)
+
+    def _given(self, use: Callable[..., T], planner: Planner, plan: Any, result_table: str | None) -> T:
+        """Return what `use` makes of a plan in this environment."""
+        return use(
             self._environment,
             planner,
             plan=plan,

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import shutil
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from penstock.table.planner import jars, wheel
+from penstock.common.errors import ConfigurationError
+from penstock.hosts.spark.driver.java import JavaHome
+from penstock.table.planner import fetching, jars, wheel
 from penstock.table.planner.errors import PlannerError
 from penstock.table.planner.jars import SETTING, check, class_path, planner_directory, required_jars
 
@@ -68,6 +71,19 @@ def test_no_network(tmp_path: Path) -> None:
     maven.chmod(0o755)
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
     with pytest.raises(PlannerError, match=rf"(?s)did not fetch .* let {SETTING} name it.*Could not transfer artifact"):
+        planner_directory(environ)
+    assert not list((tmp_path / "cache" / "penstock").iterdir())
+
+
+def test_neither_maven_nor_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`python -m penstock.table.planner` would end with a traceback."""
+
+    def no_java(environ: Mapping[str, str]) -> JavaHome:
+        raise ConfigurationError("no Java was found")
+
+    monkeypatch.setattr(fetching, "find_java", no_java)
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "PATH": str(tmp_path)}
+    with pytest.raises(PlannerError, match=r"SQL is planned by Flink's planner, which needs Java"):
         planner_directory(environ)
     assert not list((tmp_path / "cache" / "penstock").iterdir())
 

@@ -17,12 +17,9 @@ import numpy
 import pyarrow
 
 from penstock.api.timers import TimeDomain
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.chunks import ChunkKind
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.runs import Runs
-from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.changelog import DELETE, INSERT, are_added, changes_of, kinds_of
@@ -32,7 +29,7 @@ from penstock.table.operators.joins.join_types import ANTI, FULL, LEFT, RIGHT, S
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
 from penstock.table.operators.joins.padded_rows import NONE
-from penstock.table.operators.keyed.table_keys import keys_of_chunk, selector_of
+from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.operators.table_columns import TableColumns
 
@@ -117,18 +114,9 @@ class JoinOperator(JoinedSides):
         yield from ()
 
     def _join(self, chunk: Columns, index: int) -> Iterator[None]:
-        one, other = self._of_inputs[index], self._sides[1 - index]
-        keys = keys_of_chunk(self, chunk, one.keys)
-        slots = numpy.where(one.can_match(chunk.batch), other.slots_of(keys), MISSING)
-        for piece in self.pieces(chunk.batch, other, slots):
-            some = chunk.part(piece.start, piece.stop)
-            try:
-                changes = self._changes(some, index, keys.at(piece), slots[piece])
-            except RAISED as error:
-                raise self.context.user_error(error, "join", ShownBatch(some.batch)) from error
-            if changes is not None:
-                self._found.append(changes)
-                yield
+        for changes in self.joined_pieces(chunk, index, self._changes, what="join"):
+            self._found.append(changes)
+            yield
 
     def _emit_results(self) -> bool:
         return emit_gathered(self.output, self._found)

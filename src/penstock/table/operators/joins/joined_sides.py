@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy
 import pyarrow
 
+from penstock.common.functions.user_calls import RAISED
+from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.shown_rows import ShownBatch
+from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
-from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys
 from penstock.table.operators.joins.join_side import JoinSide
 from penstock.table.operators.joins.joined_inputs import JoinedInputs, JoinInput
 from penstock.table.operators.joins.padded_rows import padded, taken
 from penstock.table.operators.keyed.durable_rows import DurableRows
+from penstock.table.operators.keyed.table_keys import keys_of_chunk
 
 if TYPE_CHECKING:
     from penstock.engine.runtime.operators.operator import Output
     from penstock.engine.runtime.task.context import OperatorContext
+
+
+JoinPiece = Callable[[Columns, int, RowKeys, Integers], Columns | None]
+"""Joins rows of an input, whose number it is given: rows, their keys, and the slots of these in the other side."""
 
 
 class JoinedSides(JoinedInputs):
@@ -40,6 +51,20 @@ class JoinedSides(JoinedInputs):
             stored.load(self.context.now_ms())
         of_inputs = zip(self._of_inputs, self._stored, strict=True)
         self._sides = tuple(self.new_side(one, stored.rows) for one, stored in of_inputs)
+
+    def joined_pieces(self, chunk: Columns, index: int, join: JoinPiece, *, what: str) -> Iterator[Columns]:
+        """Yield what the pieces of a chunk of an input give. `what`: the kind of join, for errors."""
+        one, other = self._of_inputs[index], self._sides[1 - index]
+        keys = keys_of_chunk(self, chunk, one.keys)
+        slots = numpy.where(one.can_match(chunk.batch), other.slots_of(keys), MISSING)
+        for piece in self.pieces(chunk.batch, other, slots):
+            some = chunk.part(piece.start, piece.stop)
+            try:
+                found = join(some, index, keys.at(piece), slots[piece])
+            except RAISED as error:
+                raise self.context.user_error(error, what, ShownBatch(some.batch)) from error
+            if found is not None and len(found):
+                yield found
 
     def pairs_hold(self, batch: pyarrow.RecordBatch, index: int, rows: Integers, numbers: Integers) -> Mask:
         """Return which pairs satisfy the condition: rows of a batch of an input, and numbers of rows of the other."""

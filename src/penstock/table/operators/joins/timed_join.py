@@ -12,10 +12,7 @@ import numpy
 import pyarrow
 
 from penstock.common.constants import MIN_TIMESTAMP
-from penstock.common.functions.user_calls import RAISED
 from penstock.engine.runtime.columns.chunk import Columns
-from penstock.engine.runtime.columns.shown_rows import ShownBatch
-from penstock.engine.state.arrays.key_index import MISSING
 from penstock.engine.state.arrays.row_keys import Integers, RowKeys
 from penstock.table.operators.joins.held_watermarks import held_back
 from penstock.table.operators.joins.join_types import FULL, LEFT, RIGHT
@@ -23,7 +20,7 @@ from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.joins.joined_sides import JoinedSides
 from penstock.table.operators.joins.padded_rows import NONE
 from penstock.table.operators.joins.rows_by_time import RowsByTime
-from penstock.table.operators.keyed.table_keys import keys_of_chunk, selector_of
+from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.keyed.waiting_rows import times_of
 from penstock.table.operators.rows.row_expressions import RowExpressions
@@ -90,19 +87,9 @@ class TimedJoinOperator(JoinedSides, TimedOperator):
         return max(0, -lower) + 1
 
     def _join(self, chunk: Columns, index: int) -> Iterator[None]:
-        one, other = self._of_inputs[index], self._sides[1 - index]
-        chunk = self._arrived(chunk, index)
-        keys = keys_of_chunk(self, chunk, one.keys)
-        slots = numpy.where(one.can_match(chunk.batch), other.slots_of(keys), MISSING)
-        for piece in self.pieces(chunk.batch, other, slots):
-            some = chunk.part(piece.start, piece.stop)
-            try:
-                found = self._joined(some, index, keys.at(piece), slots[piece])
-            except RAISED as error:
-                raise self.context.user_error(error, "interval join", ShownBatch(some.batch)) from error
-            if len(found):
-                self._due.append(found)
-                yield
+        for found in self.joined_pieces(self._arrived(chunk, index), index, self._joined, what="interval join"):
+            self._due.append(found)
+            yield
 
     def _arrived(self, chunk: Columns, index: int) -> Columns:
         """Return rows with the time that counts: by processing time, when they have arrived here."""
