@@ -44,13 +44,20 @@ class EndSortOperator(TimedOperator):
     def process(self, chunk: Columns) -> bool:
         rows = zip(*map(python_values, chunk.batch.columns), strict=True)
         kinds = [0] * len(chunk) if chunk.kinds is None else chunk.kinds.tolist()
+        counts = self._counts
         for kind, row in zip(kinds, rows, strict=True):
-            self._counts[row] += 1 if kind in (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value) else -1
+            count = counts[row] + (1 if kind in (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value) else -1)
+            if count:
+                counts[row] = count
+            else:
+                del counts[row]
         return True
 
     def due(self, until: int) -> Iterator[Columns]:
+        if until < MAX_TIMESTAMP:
+            return
         rows = list(self._counts.elements())
-        if until < MAX_TIMESTAMP or not rows:
+        if not rows:
             return
         self._counts.clear()
         yield sorted_by(Columns(self._columns.exact_batch(list(zip(*rows, strict=True)))), self._order_by)
