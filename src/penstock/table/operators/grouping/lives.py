@@ -20,7 +20,7 @@ class Lives(NamedTuple):
     first: Integers
     between: Integers
     last: Integers
-    """Of keys that have more than one."""
+    """Rows of keys that have more than one life in the chunk."""
     codes: Integers
     """A number for each life, by row: below the number of rows."""
 
