@@ -33,6 +33,7 @@ from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 from penstock.table.operators.keyed.waiting_rows import WaitingRows
 from penstock.table.operators.windows.aggregate_slices import StoredSlices
 from penstock.table.operators.windows.session_windows import SessionOperator
+from penstock.table.operators.windows.sessions import Sessions
 from penstock.table.operators.windows.stored_keys import StoredKeys
 from penstock.table.operators.windows.stored_sessions import StoredSessions
 from penstock.table.operators.windows.window_aggregate import WindowAggregateOperator
@@ -130,6 +131,17 @@ def sessions_not_written(patch: pytest.MonkeyPatch) -> None:
 def stored_sessions_forgotten(patch: pytest.MonkeyPatch) -> None:
     """A restored operator does not know which sessions the store has."""
     patch.setattr(StoredSessions, "load", lambda self: None)
+
+
+def restored_sessions_are_never_due(patch: pytest.MonkeyPatch) -> None:
+    """Sessions of a snapshot are not in the order of ends."""
+    load = Sessions.load
+
+    def without(self: Any, slots: Any, values: Any) -> None:
+        load(self, slots, values)
+        self._by_end = NumbersByTime()
+
+    patch.setattr(Sessions, "load", without)
 
 
 def floats_of_other_objects(patch: pytest.MonkeyPatch) -> None:
@@ -244,6 +256,7 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
     stored_windows_forgotten: ("the best rows of windows", STORE),
     sessions_not_written: ("sessions", STORE),
     stored_sessions_forgotten: ("rows of sessions", STORE),
+    restored_sessions_are_never_due: ("sessions", HEAP),
     floats_of_other_objects: ("groups of floats", HEAP),
     accumulators_shared: ("windows in one phase", HEAP),
     waiting_rows_lost: ("by time", HEAP),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from collections.abc import Callable
 from random import Random
@@ -176,6 +177,19 @@ def test_sessions_are_those_of_rows_one_by_one(few: None, make: Any, stored: boo
         assert not [*rig.operator.backend.tables[session_windows.SESSIONS_TABLE].keys()], "state would grow for ever"
 
 
+def test_these_tests_find_sessions_that_end_as_they_began(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that has grown stays in the order of ends with its former one."""
+
+    def with_grown(self: Any, end: int) -> Any:
+        found = self._by_end.take(end)
+        return found[self._are_there[found]]
+
+    monkeypatch.setattr(sessions.Sessions, "_take_due", with_grown)
+    with pytest.raises(AssertionError):
+        for seed in range(4):
+            test_sessions_are_those_of_rows_one_by_one(few, aggregating, False, seed)
+
+
 def test_a_late_row_is_held_by_a_session_of_its_chunk() -> None:
     """The rows before it decide, not those behind it; a key of late rows alone gets no state."""
     rig = Sessions(aggregating())
@@ -200,3 +214,26 @@ def test_a_row_reads_the_sessions_of_its_key_alone(monkeypatch: pytest.MonkeyPat
     rig.push([(1, 0.0, 991), (1, 8.0, 1010), (1, 9.0, 960)])
     assert rig.counters.late_records_dropped == 1
     assert 0 < sum(read) < 20
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_watermark_looks_at_the_sessions_that_are_due(stored: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are five watermarks in a second, and perhaps millions of sessions."""
+    monkeypatch.setattr(session_windows, "KEYS_MAX", 0)
+    rig = Sessions(aggregating(), stores=in_store(stored))
+    count = 20_000
+    rig.push([(1, float(key), 1_000_000) for key in range(count)])
+    rig.push([(1, 0.0, 0), (1, 1.0, 20), (1, 2.0, 40)])
+    # Arrays that are full double.
+    rig.until(15)
+    rig.until(35)
+    tracemalloc.start()
+    try:
+        rig.until(55)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(rig.log) == 3 and most < count * 4
+    rig.until(2_000_000)
+    assert len(rig.log) == count + 3
+    assert rig.operator.next_end() is None

@@ -6,6 +6,9 @@ import numpy
 import pyarrow
 import pytest
 
+from penstock.engine.runtime.columns.runs import Runs
+from penstock.table.operators.aggregates.base import RunRows
+from penstock.table.operators.aggregates.retracted_extremes import RetractedExtreme
 from penstock.table.operators.keyed.value_counts import ValueCounts
 
 MANY = 6_000
@@ -57,3 +60,33 @@ def test_the_size_of_a_value_without_keys() -> None:
     add(counts, ["a"], 1)
     counts.keep(numpy.empty(0, numpy.int64))
     assert counts.bytes_per_key > 0
+
+
+@pytest.mark.parametrize("is_max", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_next_best_value_is_looked_for_among_few(is_max: bool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group of a million values would make a million objects each time that its best one goes."""
+    random, best = numpy.random.default_rng(seed), max if is_max else min
+    made: list[int] = []
+    of = ValueCounts.python_values_at
+    monkeypatch.setattr(
+        ValueCounts, "python_values_at", lambda self, entries: made.append(len(entries)) or of(self, entries)
+    )
+    one = RetractedExtreme(pyarrow.int64(), is_max=is_max)
+    there = (random.permutation(3_000) - 1_500).tolist()
+
+    def run(values: list[int], sign: int) -> list[int | None]:
+        runs = Runs(numpy.zeros(len(values), numpy.int64))
+        signs = numpy.full(len(values), sign)
+        found: list[int | None] = one.run(RunRows(runs, [pyarrow.array(values)], signs)).to_pylist()
+        return found
+
+    assert run(there, 1)[-1] == best(there)
+    gone = sorted(there, reverse=is_max)[:40]
+    for start in range(0, 40, 8):
+        expected: list[int] = []
+        for value in gone[start : start + 8]:
+            there.remove(value)
+            expected.append(best(there))
+        assert run(gone[start : start + 8], -1) == expected
+    assert made and max(made) < 50

@@ -89,11 +89,13 @@ def _records(lines: list[bytes], quote: bytes, *, last: bool) -> tuple[list[byte
     records: list[bytes] = []
     firsts: list[int] = []
     open_lines: list[bytes] = []
+    is_quoted = False
     for number, line in enumerate(lines):
         if not open_lines:
             firsts.append(number)
         open_lines.append(line)
-        if sum(one.count(quote) for one in open_lines) % 2 == 0:
+        is_quoted ^= line.count(quote) % 2 == 1
+        if not is_quoted:
             records.append(b"\n".join(open_lines))
             open_lines = []
     if not open_lines:

@@ -22,7 +22,8 @@ _OBJECT = re.compile(
     rf"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?\w+\s+(?:IF\s+(?:NOT\s+)?EXISTS\s+)?({_PATH})",
     re.IGNORECASE,
 )
-_PATH_AT_END = re.compile(rf"({_PATH})\s*\Z")
+_PATH_BACKWARDS = re.compile(rf"\s*({_PATH})")
+"""A path is one from its end on, too: so no place before it is tried."""
 
 
 def is_secret_option(key: str, value: str) -> bool:
@@ -46,11 +47,11 @@ class SecretOptions:
         """Return the statement with references in place of secrets, in WITH, SET and hints of OPTIONS."""
         found = list(tokens(sql))
         created = _OBJECT.match("".join(" " if token.kind == "comment" else token.text for token in found))
-        pieces = self._hidden(found, _name(created) if created else "SET")
+        pieces = self._hidden(found, _name(created[1]) if created else "SET")
         for at, token in enumerate(found):
             if token.kind == "comment" and (hint := _HINT.fullmatch(token.text)):
-                table = _PATH_AT_END.search(sql[: token.start])
-                hidden = self._hidden(list(tokens(hint[2])), _name(table) if table else "OPTIONS")
+                table = _PATH_BACKWARDS.match(sql[: token.start][::-1])
+                hidden = self._hidden(list(tokens(hint[2])), _name(table[1][::-1]) if table else "OPTIONS")
                 pieces[at] = f"{hint[1]}{''.join(hidden)}{hint[3]}"
         return "".join(pieces)
 
@@ -107,8 +108,8 @@ def _options(found: Sequence[Token]) -> Iterator[tuple[int, int]]:
                 yield places[index], places[index + 2]
 
 
-def _name(found: re.Match[str]) -> str:
-    return re.sub(r"[`\s]", "", found[1])
+def _name(path: str) -> str:
+    return re.sub(r"[`\s]", "", path)
 
 
 def _value_of(literal: str) -> str:

@@ -110,7 +110,14 @@ def split_statements(script: str) -> list[Statement]:
             found.append((start, token.start))
             start, words, cases = token.start + 1, [], 0
     found.append((start, len(script)))
-    return [_statement(script, *span) for span in found if _has_content(script[slice(*span)])]
+    statements, line, counted = [], 1, 0
+    for start, end in found:
+        sql = script[start:end]
+        if _has_content(sql):
+            first = end - len(sql.lstrip())
+            line, counted = line + script.count("\n", counted, first), first
+            statements.append(Statement(sql.strip(), line))
+    return statements
 
 
 def begins_job(sql: str) -> bool:
@@ -154,12 +161,6 @@ def check_statement(sql: str) -> None:
             "[IF NOT EXISTS] name AS 'module.name' LANGUAGE PYTHON, or as ALTER FUNCTION [IF EXISTS] name AS "
             "'module.name' LANGUAGE PYTHON"
         )
-
-
-def _statement(script: str, start: int, end: int) -> Statement:
-    sql = script[start:end]
-    stripped = sql.lstrip()
-    return Statement(stripped.rstrip(), script.count("\n", 0, start + len(sql) - len(stripped)) + 1)
 
 
 def _has_content(sql: str) -> bool:

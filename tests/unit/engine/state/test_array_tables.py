@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
@@ -18,7 +19,7 @@ from penstock.engine.runtime.columns.aggregate_classes import arrays_of
 from penstock.engine.runtime.columns.keyed_arrays import KeyedArrays
 from penstock.engine.runtime.columns.keys import row_keys
 from penstock.engine.state.aggregates_schema import aggregates_schema
-from penstock.engine.state.arrays import frozen_arrays, frozen_rows
+from penstock.engine.state.arrays import array_table, frozen_arrays, frozen_rows
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.sliced_arrays import SlicedArrays
 from penstock.engine.state.arrays.stored_columns import packed, unpacked
@@ -27,7 +28,7 @@ from penstock.engine.state.key_groups import KeyGroups
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.sliced import SlicedTable
 from penstock.engine.state.snapshot.files import restore_keyed, write_columns, write_keyed
-from penstock.engine.state.tables import Table
+from penstock.engine.state.tables import FrozenTable, Table
 from penstock.hosts.simulator.storage import MemoryStorage
 from penstock.state_processor.new_tables import finished
 
@@ -104,6 +105,7 @@ def test_checkpoints_have_what_was_there_when_they_were_frozen(seed: int, of_tex
         for _ in range(random.randrange(4)):
             change(table, random, keys)
         expected = content(table)
+        assert table.alive == len(expected)
         writing = checkpoints.begin(full=number % 3 == 0)
         for _ in writing:
             if random.random() < 0.5:
@@ -370,3 +372,55 @@ def test_the_key_group_of_a_row_is_found_once(changed_after: int, full: bool) ->
         found += [key for some, _ in frozen.of_group(group) for key in some]
     assert sorted(found) == sorted(keys) == sorted(groups.asked)
     frozen.release()
+
+
+def written(frozen: FrozenTable) -> list[Any]:
+    """Return the entries of a snapshot, as its writer reads them."""
+    assert frozen.prepare is not None and frozen.of_group is not None
+    finished(frozen.prepare(GROUPS))
+    return [entry for group in ALL_GROUPS for piece in frozen.of_group(group) for entry in zip(*piece, strict=True)]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Let blocks have 64 rows, and count how often snapshots look at one."""
+    found: Counter[str] = Counter()
+
+    class Counted(frozen_rows.FrozenRows):
+        def find_groups(self, block: int, groups_of: Any) -> None:
+            found["groups"] += 1
+            super().find_groups(block, groups_of)
+
+        def take_block(self, block: int, groups: range | None = None) -> Iterator[frozen_rows.Copied]:
+            found["rows"] += 1
+            return super().take_block(block, groups)
+
+    monkeypatch.setattr(frozen_rows, "BLOCK_ROWS", 64)
+    monkeypatch.setattr(frozen_arrays, "SPAN_ROWS_MIN", 64)
+    monkeypatch.setattr(array_table, "FrozenRows", Counted)
+    return found
+
+
+def test_an_increment_of_few_rows_looks_at_all_rows_once(looks: Counter[str]) -> None:
+    """A checkpoint of ten million keys with ten changes would look at each block of rows 32 times."""
+    table = new_table()
+    add(table, list(range(6_400)), [1] * 6_400)
+    table.freeze(True).release()
+    add(table, [5, 6_000], [2, 2])
+    frozen = table.freeze(False)
+    assert [key for key, _ in sorted(written(frozen))] == [5, 6_000]
+    assert looks == {"groups": 100, "rows": 100}
+
+
+def test_an_increment_does_not_look_at_slices_that_have_not_changed(looks: Counter[str]) -> None:
+    """Windows of a day that slide by a minute have 1,440 slices, of which two have changed."""
+    slices = SlicedArrays(new_table)
+    for start in range(100):
+        add(slices.arrays_at(start), [1, 2], [1, 1])
+    slices.freeze(True).release()
+    add(slices.arrays_at(7), [2, 3], [1, 1])
+    frozen = slices.freeze(False)
+    assert [key for key, _ in sorted(written(frozen))] == [(2, 7), (3, 7)]
+    assert looks == {"groups": 1, "rows": 1}
+    list(slices.drop(8))
+    assert sorted(written(slices.freeze(False))) == [((1, 8), None), ((2, 8), None)]

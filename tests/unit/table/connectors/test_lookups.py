@@ -11,7 +11,7 @@ import pytest
 
 from penstock.table.connectors.lookup import CacheOptions, Found, TableLookup
 from penstock.table.connectors.retried_lookup import RetriedLookup
-from penstock.table.operators.joins.lookup_cache import cached
+from penstock.table.operators.joins.lookup_cache import LookupCache, cached
 
 KEYS = pyarrow.record_batch([pyarrow.array([10, 20, 30])], names=["k"])
 
@@ -104,3 +104,36 @@ def test_the_key_that_was_read_least_recently_goes() -> None:
     assert one.at(2, 3) == ([3], ["3 at 2"])
     assert one.at(3, 1, 3) == ([], ["1 at 0", "3 at 2"])
     assert one.at(4, 2) == ([2], ["2 at 4"])
+
+
+def test_keys_that_nobody_asks_for_again_are_forgotten() -> None:
+    """Without `max_rows` each key that was ever asked for would stay in memory, long after it has expired."""
+    for options in ({"expire_after_write_ms": 10}, {"expire_after_access_ms": 10}):
+        one = Asked(**options)
+        cache = LookupCache(one, one.cache, lambda one=one: one.now_ms)
+        for now_ms in range(1, 200):
+            one.now_ms = now_ms
+            cache(pyarrow.record_batch([pyarrow.array([now_ms, 0])], names=["k"]))
+        assert len(cache) <= 11, options
+
+
+class Long(TableLookup):
+    """Has a row of a kilobyte for each key."""
+
+    def find(self, keys: pyarrow.RecordBatch) -> Found:
+        rows = pyarrow.record_batch([pyarrow.array(["x" * 1000] * keys.num_rows)], names=["name"])
+        return Found(numpy.arange(keys.num_rows), rows)
+
+
+def test_rows_that_are_kept_hold_no_others_in_memory() -> None:
+    """A key that is asked for all the time would hold all rows that were looked up with it."""
+    cache = LookupCache(Long(), CacheOptions(max_rows=600), lambda: 0)
+    before = pyarrow.total_allocated_bytes()
+    hot: list[int] = []
+    for first in range(0, 20_000, 500):
+        hot.append(first)
+        cache(pyarrow.record_batch([pyarrow.array([*range(first + 1, first + 500), *hot])], names=["k"]))
+    assert len(cache) == 600
+    assert pyarrow.total_allocated_bytes() - before < 8_000_000
+    found = cache(pyarrow.record_batch([pyarrow.array(hot)], names=["k"]))
+    assert found.places.tolist() == list(range(40)) and found.rows.num_rows == 40

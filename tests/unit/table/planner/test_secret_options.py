@@ -110,3 +110,13 @@ def test_secrets_are_not_stored(secrets: SecretOptions) -> None:
     assert repr(secrets) == "SecretOptions(['t:password'])"
     with pytest.raises(TypeError, match="secrets are not stored"):
         pickle.dumps(secrets)
+
+
+def test_a_hint_behind_a_long_text() -> None:
+    """The table before a hint was looked for from each place of the text on: 16,000 letters took 6 s, these hours."""
+    one, long = SecretOptions(), "x" * 300_000
+    hidden = one.hide(f"SELECT '{long}' FROM `my db` . orders /*+ OPTIONS('password' = 'hunter2') */")
+    assert (
+        hidden
+        == f"SELECT '{long}' FROM `my db` . orders /*+ OPTIONS('password' = '${{secret:mydb.orders:password}}') */"
+    )

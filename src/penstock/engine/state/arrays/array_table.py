@@ -63,6 +63,8 @@ class ArrayTable(Table):
         self._changed: Mask = numpy.zeros(FIRST_ROOM, numpy.bool_)
         self._removed: Mask | None = None
         """Slots whose keys have no value any more; None: there are no such."""
+        self._gone = 0
+        """How many these are: counted as they go, since each chunk asks."""
         self._frozen: list[FrozenRows] = []
         self.stored_slots = 0
         """How many slots earlier snapshots have."""
@@ -105,6 +107,7 @@ class ArrayTable(Table):
         if self._removed is None:
             self._removed = numpy.zeros(self._room, numpy.bool_)
         self._removed[slots] = True
+        self._gone += len(numpy.unique(slots))
 
     def exist(self, slots: Integers) -> Mask:
         """Return which of these slots have a value."""
@@ -122,11 +125,12 @@ class ArrayTable(Table):
         if self._removed is None or self._frozen or self.alive * _ALIVE_SHARE > len(self):
             return
         gone = numpy.flatnonzero(self._removed[: self.stored_slots])
-        self._dropped.append(piece_of(self.keys_at(gone), None))
+        if len(gone):
+            self._dropped.append(piece_of(self.keys_at(gone), None))
         slots = numpy.flatnonzero(~self._removed[: len(self)])
         keys, changed = self.keys_at(slots), self._changed[slots]
         self.stored_slots = int(numpy.searchsorted(slots, self.stored_slots))
-        self._removed = None
+        self._removed, self._gone = None, 0
         self._changed, self._room = changed, len(slots)
         self._reserve(FIRST_ROOM, 0)
         self.keys = KeySlots(self._reserve)
@@ -230,18 +234,30 @@ class ArrayTable(Table):
 
     def _revive(self, slots: Integers) -> None:
         """Let keys that were removed begin again without a value."""
-        assert self._removed is not None
-        back = slots[self._removed[slots]]
+        back = self._bring_back(slots)
         if len(back):
             for array in self.arrays:
                 array.clear(back)
-            self._removed[back] = False
+
+    def _bring_back(self, slots: Integers) -> Integers:
+        """Let keys have a value again. Return those that had none, each once."""
+        if self._removed is None:
+            return slots[:0]
+        back = numpy.unique(slots[self._removed[slots]])
+        self._removed[back] = False
+        self._gone -= len(back)
+        return back
 
     # Snapshots.
 
     def freeze(self, full: bool) -> FrozenTable:
         dropped, self._dropped = [] if full else self._dropped, []
         return FrozenArrays([self.freeze_rows(full)], full=full, has_starts=False, removed=dropped).table()
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether the last snapshot lacks changes."""
+        return bool(self._changed.any())
 
     def freeze_rows(self, full: bool, start: int | None = None) -> FrozenRows:
         """Freeze all rows, or those that have changed since the last call, until `FrozenRows.release`."""
@@ -281,16 +297,14 @@ class ArrayTable(Table):
         if columns is None:
             self._restore_removed(slots)
             return
-        if self._removed is not None:
-            self._removed[slots] = False
+        self._bring_back(slots)
         for array, column in zip(self.arrays, columns, strict=True):
             array.restore(slots, column)
         self.reserve_widened()
 
     def load(self, slots: Integers, values: Sequence[Any]) -> None:
         """Set the values of slots, each a tuple of one value for each array."""
-        if self._removed is not None:
-            self._removed[slots] = False
+        self._bring_back(slots)
         for array, of_array in zip(self.arrays, zip(*values, strict=True), strict=True):
             try:
                 array.load(slots, of_array)
@@ -314,6 +328,7 @@ class ArrayTable(Table):
             if self._removed is None:
                 self._removed = numpy.zeros(self._room, numpy.bool_)
             self._removed[slots] = True
+            self._gone = int(numpy.count_nonzero(self._removed))
 
     # Queries.
 
@@ -351,7 +366,7 @@ class ArrayTable(Table):
             array.clear(numpy.arange(len(self.keys)))
         self.keys = KeySlots(self._reserve)
         self._changed[:] = False
-        self._removed = None
+        self._removed, self._gone = None, 0
         self.stored_slots = 0
         self._dropped = []
         self._reserve(self._room, 0)
@@ -362,8 +377,7 @@ class ArrayTable(Table):
     @property
     def alive(self) -> int:
         """The number of keys with a value."""
-        removed = 0 if self._removed is None else int(numpy.count_nonzero(self._removed[: len(self.keys)]))
-        return len(self.keys) - removed
+        return len(self.keys) - self._gone
 
     @property
     def bytes_used(self) -> int:

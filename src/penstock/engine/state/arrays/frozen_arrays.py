@@ -91,7 +91,7 @@ class FrozenArrays:
                 rows.find_groups(block, self._groups_of)
                 yield
         count = key_groups.max_parallelism
-        total = sum(map(len, self._frozen))
+        total = sum(rows.wanted for rows in self._frozen)
         spans = min(-(-total // SPAN_ROWS_MIN), _SPANS_MAX, count) or 1
         self._spans = [range(count * number // spans, count * (number + 1) // spans) for number in range(spans)]
         self._late = [(self._groups_of(piece.keys.keys), piece) for piece in self._removed]

@@ -75,6 +75,11 @@ class FrozenRows:
     def __len__(self) -> int:
         return len(self._done)
 
+    @property
+    def wanted(self) -> int:
+        """The number of rows that leave."""
+        return len(self) if self._wanted is None else int(numpy.count_nonzero(self._wanted[: len(self)]))
+
     def hand_over(self, slots: Integers) -> None:
         """Copy rows that have not left yet. Called by the task before it changes them.
 

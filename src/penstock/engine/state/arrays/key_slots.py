@@ -101,11 +101,11 @@ class KeySlots:
         # Another thread may read keys while these become others.
         tuples = self._tuples
         if tuples is not None:
-            return tuples.keys(numpy.arange(self._used)[slots])
+            return tuples.keys(_numbers(slots, self._used))
         found: list[Any] = self._values[: self._used][slots].tolist()
         if self._others:
             others = self._others
-            numbers = numpy.arange(self._used)[slots].tolist()
+            numbers = _numbers(slots, self._used).tolist()
             found = [others.get(number, value) for number, value in zip(numbers, found, strict=True)]
         return found
 
@@ -265,6 +265,11 @@ class KeySlots:
             room = max(needed, self._others_room + more)
             self._before_growth(len(self._values), room)
             self._others_room = room
+
+
+def _numbers(slots: Integers | slice, used: int) -> Integers:
+    """Return slots one by one: a call for few of them must not pay for all that are in use."""
+    return numpy.arange(*slots.indices(used)) if isinstance(slots, slice) else slots
 
 
 def bytes_of_keys(room: int, others_room: int) -> int:

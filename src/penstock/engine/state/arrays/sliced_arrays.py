@@ -72,7 +72,9 @@ class SlicedArrays(Table):
     # Snapshots.
 
     def freeze(self, full: bool) -> FrozenTable:
-        frozen = [table.freeze_rows(full, start) for start, table in self.slices.items()]
+        # Most slices of long windows get no row between two snapshots.
+        changed = {start: table for start, table in self.slices.items() if full or table.has_changed}
+        frozen = [table.freeze_rows(full, start) for start, table in changed.items()]
         dropped, self._dropped = [] if full else self._dropped, []
         return FrozenArrays(frozen, full=full, has_starts=True, removed=dropped).table()
 

@@ -1,6 +1,7 @@
 """MIN and MAX of values that may be retracted: how often each value is there, and the best one.
 
-Only where the best value of a key goes, Python looks for the next one, row by row among those that can be it.
+Only where the best value of a key goes, Python looks for the next one, row by row among those that can be it. NumPy
+finds these for numbers and times.
 """
 
 from __future__ import annotations
@@ -97,8 +98,9 @@ class RetractedExtreme(Aggregate):
         for run in affected.tolist():
             start, end = int(runs.starts[run]), int(runs.ends[run]) + 1
             of_run, steps = entries[start:end], changes[start:end]
-            present = self._present_before(runs.slots[run], of_run, steps)
             wanted = int((steps < 0).sum()) + 1
+            present = self._present_before(runs.slots[run], of_run, steps)
+            present = self._counts.extremes(present, wanted, largest=self._is_max)
             keys = self._counts.python_values_at(present)
             pick = nlargest if self._is_max else nsmallest
             candidates = sorted(pick(wanted, zip(keys, present.tolist(), strict=True)))

@@ -9,6 +9,7 @@ after every row at once; results before a row are those after the row before it,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy
@@ -19,8 +20,10 @@ from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
+from penstock.table.operators.aggregates.partial_columns import Groups
 from penstock.table.operators.changelog import kinds_of, signs_of
 from penstock.table.operators.grouping.grouping_operator import GroupingOperator
+from penstock.table.operators.grouping.lives import lives_of
 from penstock.table.operators.grouping.run_changes import run_changes
 from penstock.table.operators.table_columns import batch_of_columns
 
@@ -51,74 +54,55 @@ class GroupAggregateOperator(GroupingOperator):
         return changes is None or self.output.emit(changes)
 
     def _changes(self, chunk: Columns) -> Columns | None:
-        signs = signs_of(chunk)
+        signs, slots = signs_of(chunk), self.slots_of(chunk).slots
         if not self._retracts:
-            return self._emitted(chunk, self._added(chunk, signs))[0]
-        parts: list[Columns] = []
-        places = numpy.arange(len(chunk))
-        rows_of_parts: list[Integers] = []
-        # A key that ends begins again with its next row: each round has the rows up to the first end of each key.
-        while len(places):
-            some = chunk.selected(places) if len(places) < len(chunk) else chunk
-            some_signs = signs[places]
-            counts, is_later = self._counts_and_later(some, some_signs)
-            used = places[~is_later & (counts >= 0)]
-            if len(used):
-                used_chunk = chunk.selected(used) if len(used) < len(chunk) else chunk
-                part, rows = self._added_with_end(used_chunk, signs[used])
-                if part is not None:
-                    parts.append(part)
-                    rows_of_parts.append(used[rows])
-            places = places[is_later]
-        self._remove_ended(chunk)
-        if not parts:
-            return None
-        if len(parts) == 1:
-            return parts[0]
-        order = numpy.argsort(numpy.concatenate(rows_of_parts), kind="stable")
-        whole = joined(parts)
-        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds_of(whole)[order])
+            return self._emitted(chunk, self._added(chunk, signs, slots, self._groups))[0]
+        lives = lives_of(slots, signs, self._rows.counts(slots))
+        found = [self._changes_of(chunk, signs, slots, places=lives.first, groups=self._groups)]
+        if len(lives.between):
+            # Nothing stays of lives that begin and end in the chunk: all together they are groups of their own.
+            others = Groups(self._calls.aggregates())
+            others.make_room(len(chunk))
+            found.append(self._changes_of(chunk, signs, lives.codes, places=lives.between, groups=others))
+        found.append(self._changes_of(chunk, signs, slots, places=lives.last, groups=self._groups))
+        self._remove_ended(slots)
+        return _in_order([one for one in found if one is not None])
 
-    def _counts_and_later(self, chunk: Columns, signs: Integers) -> tuple[Integers, Mask]:
-        """Return the number of rows of its key after each row, and which rows come after an end of their key.
+    def _changes_of(
+        self, chunk: Columns, signs: Integers, slots: Integers, *, places: Integers, groups: Groups
+    ) -> tuple[Columns, Integers] | None:
+        """Add rows by their positions, each to the group of its slot. Groups that end are cleared.
 
-        A row that retracts from a key without rows has a negative count: it is ignored, as in Flink, and what follows
-        it in its key is for the next round.
+        Return the changes, and the row of the chunk that each belongs to; None: there are none.
         """
-        of_rows = self.slots_of(chunk)
-        runs = Runs(of_rows.slots)
-        counts = runs.sums(signs[runs.order]) + self._rows.counts(of_rows.slots)[runs.order]
-        ends = counts <= 0
-        seen = runs.sums(ends.astype(numpy.int64))
-        later = (seen - ends) > 0
-        return runs.by_row(counts), runs.by_row(later)
-
-    def _added_with_end(self, chunk: Columns, signs: Integers) -> tuple[Columns | None, Integers]:
-        added = self._added(chunk, signs)
-        emitted, rows = self._emitted(chunk, added)
+        if not len(places):
+            return None
+        if len(places) < len(chunk):
+            chunk, signs, slots = chunk.selected(places), signs[places], slots[places]
+        added = self._added(chunk, signs, slots, groups)
+        changes, rows = self._emitted(chunk, added)
         gone = added.runs.slots[added.counts[added.runs.ends] == 0]
-        for one in (self._rows, *self._aggregates):
+        for one in (groups.rows, *groups.aggregates):
             one.clear(gone)
-        return emitted, rows
+        return None if changes is None else (changes, places[rows])
 
-    def _remove_ended(self, chunk: Columns) -> None:
-        """Remove the keys of a chunk that have no rows."""
-        slots = numpy.unique(self.slots_of(chunk).slots)
+    def _remove_ended(self, slots: Integers) -> None:
+        """Remove those of some keys that have no rows."""
+        slots = numpy.unique(slots)
         gone = slots[self._rows.counts(slots) == 0]
         if len(gone):
             self.remove(gone)
 
-    def _added(self, chunk: Columns, signs: Integers) -> _Added:
-        """Add rows."""
-        of_rows = self.slots_of(chunk)
-        runs = Runs(of_rows.slots)
-        exist = self._rows.counts(runs.slots) > 0
+    def _added(self, chunk: Columns, signs: Integers, slots: Integers, groups: Groups) -> _Added:
+        """Add rows, each to the group of its slot."""
+        runs = Runs(slots)
+        exist = groups.rows.counts(runs.slots) > 0
         columns = self._calls.columns_in_order(self.columns_of(chunk), runs)
         in_order = signs[runs.order]
-        before = [one.results(runs.slots) for one in self._aggregates]
-        counts = self._rows.run_counts(runs, in_order)
+        before = [one.results(runs.slots) for one in groups.aggregates]
+        counts = groups.rows.run_counts(runs, in_order)
         results = [
-            one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(self._aggregates)
+            one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(groups.aggregates)
         ]
         schema = self.result_schema
         return _Added(
@@ -144,3 +128,12 @@ class GroupAggregateOperator(GroupingOperator):
             emit_equal=self.ttl_ms is not None,
         )
         return self.emitted(chunk, changes, changes.rows), changes.rows
+
+
+def _in_order(parts: Sequence[tuple[Columns, Integers]]) -> Columns | None:
+    """Return changes in the order of the rows that they belong to; None: there are none."""
+    if len(parts) < 2:
+        return parts[0][0] if parts else None
+    order = numpy.argsort(numpy.concatenate([rows for _, rows in parts]), kind="stable")
+    whole = joined([changes for changes, _ in parts])
+    return Columns(whole.batch.take(pyarrow.array(order)), None, kinds_of(whole)[order])

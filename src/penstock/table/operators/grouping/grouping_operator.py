@@ -11,7 +11,7 @@ from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
-from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.aggregates.partial_columns import Groups
 from penstock.table.operators.changelog import changes_of
 from penstock.table.operators.grouping.run_changes import RunChanges
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
@@ -45,8 +45,8 @@ class GroupingOperator(KeyedTableOperator):
 
     def new_arrays(self) -> Sequence[StateArray]:
         # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
-        self._rows = Count()
-        self._aggregates = self._calls.aggregates()
+        self._groups = Groups(self._calls.aggregates())
+        self._rows, self._aggregates = self._groups.rows, self._groups.aggregates
         return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
 
     def columns_of(self, rows: Columns) -> list[pyarrow.Array | None]:

@@ -95,6 +95,18 @@ class ValueCounts(StateArray):
         """Return the values of entries as Python compares them."""
         return self._values.keys(self._codes[entries])
 
+    def extremes(self, entries: Integers, count: int, *, largest: bool) -> Integers:
+        """Return some of the entries of one slot, with those of its `count` largest values, or its smallest.
+
+        Of values that NumPy can't compare, all entries.
+        """
+        if len(entries) <= count or len(self.kinds) > 1 or self._values.has_others:
+            return entries
+        values = self._values.integers[self._codes[entries]]
+        place = len(values) - count if largest else count - 1
+        order = numpy.argpartition(values, place)
+        return entries[order[place:] if largest else order[:count]]
+
     def listed(self, slots: Integers) -> pyarrow.Array:
         """Return the values of slots with their counts, a list for each slot."""
         listed = self._lists.of(self._listed_owners(slots))

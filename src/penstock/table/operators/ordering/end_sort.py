@@ -44,11 +44,13 @@ class EndSortOperator(TimedOperator):
 
     def process(self, chunk: Columns) -> bool:
         rows = zip(*map(python_values, chunk.batch.columns), strict=True)
-        for sign, row in zip(signs_of(chunk).tolist(), rows, strict=True):
-            key = exact(row)
-            self._counts[key] += sign
-            if not self._counts[key]:
-                del self._counts[key]
+        counts = self._counts
+        for sign, row in zip(signs_of(chunk).tolist(), map(exact, rows), strict=True):
+            count = counts[row] + sign
+            if count:
+                counts[row] = count
+            else:
+                del counts[row]
         return True
 
     def due(self, until: int) -> Iterator[Columns]:

@@ -22,10 +22,12 @@ from penstock.engine.state.arrays.stored_columns import OBJECTS, StoredColumn
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.aggregates.partial_columns import Groups
+from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 
-_SESSION_BYTES = 25
-"""Its key, its bounds, and whether it is there."""
+_SESSION_BYTES = 41
+"""Its key, its bounds, whether it is there, and its place in the order of ends."""
 MANY_GONE = 1024
+_LAST = numpy.iinfo(numpy.int64).max
 
 
 class Sessions(StateArray):
@@ -46,11 +48,16 @@ class Sessions(StateArray):
         """The key of each session."""
         self.starts: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
         self.ends: Integers = numpy.zeros(FIRST_ROOM, numpy.int64)
-        self.first_end: int | None = None
-        """A time up to which no session ends before it; None: there is none."""
+        self._by_end = NumbersByTime()
+        """Each session once, with an end that it has or had: it grows, and is looked at when the former one is due."""
 
     def __len__(self) -> int:
         return self._used - self._gone
+
+    @property
+    def first_end(self) -> int | None:
+        """A time up to which no session ends before it; None: there is none."""
+        return self._by_end.first if len(self) else None
 
     @property
     def aggregates(self) -> Sequence[Aggregate]:
@@ -77,18 +84,26 @@ class Sessions(StateArray):
 
     def last_due(self, until: int) -> int | None:
         """Return the last end of sessions whose last millisecond is up to `until`; None: there is no such session."""
-        if self.first_end is None or self.first_end - 1 > until:
+        if (first := self.first_end) is None or first - 1 > until:
             return None
-        ends = self.ends[: self._used][self._are_there[: self._used]]
-        self.first_end = int(ends.min()) if len(ends) else None
-        due = ends[ends - 1 <= until]
-        return int(due.max()) if len(due) else None
+        due = self._take_due(min(until, _LAST - 1) + 1)
+        self._by_end.add(self.ends[due], due)
+        return int(self.ends[due].max()) if len(due) else None
 
     def ended(self, end: int) -> Integers:
-        """Return the sessions that end up to `end`, in this order."""
-        found = numpy.flatnonzero(self._are_there[: self._used] & (self.ends[: self._used] <= end))
+        """Return the sessions that end up to `end`, in this order, to remove them."""
+        found = self._take_due(end)
         in_order: Integers = found[numpy.argsort(self.ends[found], kind="stable")]
         return in_order
+
+    def _take_due(self, end: int) -> Integers:
+        """Take the sessions that end up to `end` out of the order. Those that have grown meanwhile stay there."""
+        found = self._by_end.take(end)
+        found = found[self._are_there[found]]
+        are_due = self.ends[found] <= end
+        later = found[~are_due]
+        self._by_end.add(self.ends[later], later)
+        return found[are_due]
 
     def first_ends(self) -> tuple[Integers, Integers]:
         """Return the keys that have sessions, and the first end of each."""
@@ -118,10 +133,11 @@ class Sessions(StateArray):
         lasts = numpy.append(firsts[1:], len(order)) - 1
         groups = numpy.empty(len(order), numpy.int64)
         groups[order] = numpy.cumsum(begins) - 1
+        first_new = self._used
         numbers = self._numbers(groups[: len(known)], known, all_slots[order][firsts])
         self._merge(numbers, groups[: len(known)], known)
         self.starts[numbers], self.ends[numbers] = all_starts[order][firsts], latest[lasts]
-        self._note_ends(ends)
+        self._put_in_order(first_new)
         self._groups.add(self._calls, Runs(numbers[groups[len(known) :][of_rows]]), columns, signs)
         merged = numpy.setdiff1d(known, numbers)
         if len(merged):
@@ -134,8 +150,6 @@ class Sessions(StateArray):
         self._lists.keep(numpy.unique(self.slots[sessions]), self._are_there)
         for array in self._arrays():
             array.clear(sessions)
-        if not len(self):
-            self.first_end = None
 
     def compact(self) -> None:
         """Give the sessions that are there other numbers, if many are gone."""
@@ -191,9 +205,9 @@ class Sessions(StateArray):
         self._lists.append(slots, first)
         return first
 
-    def _note_ends(self, ends: Integers) -> None:
-        lowest = int(ends.min())
-        self.first_end = lowest if self.first_end is None else min(self.first_end, lowest)
+    def _put_in_order(self, first: int) -> None:
+        """Put sessions from this number on, which have bounds, in the order of ends."""
+        self._by_end.add(self.ends[first : self._used], numpy.arange(first, self._used))
 
     def _grow_bounds(self) -> None:
         self.slots, self.starts, self.ends = (grown(one, self._room, 0) for one in (self.slots, self.starts, self.ends))
@@ -213,8 +227,8 @@ class Sessions(StateArray):
         self._lists.make_room(self._slots_room)
         if self._used:
             self._lists.append(self.slots, 0)
-        else:
-            self.first_end = None
+        self._by_end = NumbersByTime()
+        self._put_in_order(0)
 
     # State.
 
@@ -260,7 +274,7 @@ class Sessions(StateArray):
         first = self._take(numpy.array(of_slots, numpy.int64))
         sessions = numpy.arange(first, self._used)
         self.starts[sessions], self.ends[sessions] = starts, ends
-        self._note_ends(self.ends[sessions])
+        self._put_in_order(first)
         for array, column in zip(self._arrays(), columns, strict=True):
             array.load(sessions, column)
 

@@ -12,9 +12,12 @@ from penstock.engine.state.arrays.key_slots import FIRST_ROOM, KeySlots, bytes_o
 from penstock.engine.state.arrays.row_keys import Integers, Mask, RowKeys, keys_of_values
 from penstock.engine.state.layers import LayeredTable
 from penstock.engine.state.memory_budget import MemoryAccount
+from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 
 _NOT_STORED = numpy.iinfo(numpy.int64).max
-_BYTES_OF_END = 8
+_LAST = _NOT_STORED - 1
+_BYTES_OF_END = 24
+"""With its place in the order of ends."""
 MANY_GONE = 1024
 
 
@@ -28,8 +31,6 @@ class StoredSessions:
     def __init__(self, table: LayeredTable, memory: MemoryAccount) -> None:
         self._table = table
         self._memory = memory
-        self.first_end: int | None = None
-        """A time up to which no session ends before it; None: there is none."""
         self._begin()
 
     def _begin(self) -> None:
@@ -37,6 +38,15 @@ class StoredSessions:
         self._ends: Integers = numpy.full(FIRST_ROOM, _NOT_STORED)
         self._stored = 0
         """How many of the keys are those of sessions in the store alone."""
+        self._by_end = NumbersByTime()
+        """Slots by ends. Only one that a slot still has counts."""
+        self._due: Integers = numpy.zeros(0, numpy.int64)
+        """Slots that `due` has found, and not returned yet."""
+
+    @property
+    def first_end(self) -> int | None:
+        """A time up to which no session ends before it; None: there is none."""
+        return self._by_end.first if self._stored else None
 
     def load(self) -> None:
         """Find what was restored."""
@@ -54,8 +64,7 @@ class StoredSessions:
             self._ends = grown(self._ends, self._keys.room, _NOT_STORED)
         self._stored += int(numpy.count_nonzero(self._ends[slots] == _NOT_STORED))
         self._ends[slots] = first_ends
-        lowest = int(first_ends.min())
-        self.first_end = lowest if self.first_end is None else min(self.first_end, lowest)
+        self._by_end.add(first_ends, slots)
         self._account()
 
     def have(self, keys: RowKeys) -> Mask:
@@ -83,17 +92,23 @@ class StoredSessions:
 
     def last_due(self, until: int) -> int | None:
         """Return the last of the first ends whose last millisecond is up to `until`; None: there is none."""
-        if self.first_end is None or self.first_end - 1 > until:
+        if (first := self.first_end) is None or first - 1 > until:
             return None
-        ends = self._ends[self._ends != _NOT_STORED]
-        self.first_end = int(ends.min()) if len(ends) else None
-        due = ends[ends - 1 <= until]
-        return int(due.max()) if len(due) else None
+        due = self._take_due(min(until, _LAST - 1) + 1)
+        self._by_end.add(self._ends[due], due)
+        return int(self._ends[due].max()) if len(due) else None
 
     def due(self, end: int, count: int) -> list[Any]:
-        """Return up to so many keys with a session that ends up to `end`."""
-        found = numpy.flatnonzero((self._ends <= end) & (self._ends != _NOT_STORED))
-        return self._keys.keys(found[:count])
+        """Return up to so many keys with a session that ends up to `end`, to read them."""
+        if not len(self._due):
+            self._due = self._take_due(end)
+        some, self._due = self._due[:count], self._due[count:]
+        return self._keys.keys(some)
+
+    def _take_due(self, end: int) -> Integers:
+        """Take the slots whose first session ends up to `end`, which is before _NOT_STORED, out of the order."""
+        found = numpy.unique(self._by_end.take(end))
+        return found[self._ends[found] <= end]
 
     def _forget_read(self) -> None:
         slots = numpy.flatnonzero(self._ends[: len(self._keys)] != _NOT_STORED)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy
 import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.engine.runtime.columns.keys import row_keys
+from penstock.engine.runtime.columns.keys import row_keys, tuple_keys
 from penstock.engine.state.arrays.key_index import HashIndex, KeyIndex, SortedIndex, has_hash_table
 from penstock.engine.state.arrays.key_slots import KeySlots
 
@@ -55,3 +57,26 @@ def test_keys_beyond_64_bits_and_of_other_types() -> None:
     assert slots.slots_of(row_keys([unsigned])).tolist() == [0, 1, 0]
     assert slots.slots_of(row_keys([pyarrow.array([1])])).tolist() == [1]
     assert slots.keys(slice(2)) == [(1 << 64) - 1, 1]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [pyarrow.array([str(number) for number in range(30_000)])],
+        [pyarrow.array(range(30_000)), pyarrow.array([str(number) for number in range(30_000)])],
+    ],
+    ids=["texts", "pairs"],
+)
+def test_few_keys_are_read_without_a_look_at_all(columns: list[pyarrow.Array]) -> None:
+    """A snapshot reads keys in blocks: with all keys looked at for each, its work would grow with their square."""
+    slots = KeySlots()
+    slots.slots_of(tuple_keys(columns) if columns[1:] else row_keys(columns))
+    few = numpy.array([7, 29_999])
+    tracemalloc.start()
+    try:
+        found = slots.keys(few)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found == slots.keys(slice(None))[7::29_992]
+    assert most < 30_000
