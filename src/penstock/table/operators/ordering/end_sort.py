@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ from penstock.common.columns.to_values import python_values
 from penstock.common.constants import MAX_TIMESTAMP
 from penstock.common.types import RowKind
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.table.operators.keyed.row_identity import identity_keys
 from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.ordering.sorting import SortColumn
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 ROWS_TABLE = "(sort) counts"
-"""row -> how many of it there are"""
+"""0 -> [(row, how many of it there are), ...]"""
+Row = tuple[Any, ...]
 
 
 class EndSortOperator(TimedOperator):
@@ -38,23 +39,32 @@ class EndSortOperator(TimedOperator):
 
     def open(self) -> None:
         super().open()
-        self._counts: Counter[tuple[Any, ...]] = Counter()
-        self._counts.update(dict(self._table.get(0) or ()))
+        self._counts: dict[Any, tuple[Row, int]] = {}
+        """By a key that is equal for equal rows: a row, and how many there are."""
+        if kept := self._table.get(0):
+            batch = self._columns.exact_batch(list(zip(*(row for row, _ in kept), strict=True)))
+            self._counts = dict(zip(identity_keys(batch.columns).to_list(), kept, strict=True))
 
     def process(self, chunk: Columns) -> bool:
         rows = zip(*map(python_values, chunk.batch.columns), strict=True)
         kinds = [0] * len(chunk) if chunk.kinds is None else chunk.kinds.tolist()
-        for kind, row in zip(kinds, rows, strict=True):
-            self._counts[row] += 1 if kind in (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value) else -1
+        keys = identity_keys(chunk.batch.columns).to_list()
+        for kind, key, row in zip(kinds, keys, rows, strict=True):
+            change = 1 if kind in (RowKind.INSERT.value, RowKind.UPDATE_AFTER.value) else -1
+            count = self._counts.get(key, (row, 0))[1] + change
+            if count:
+                self._counts[key] = row, count
+            else:
+                del self._counts[key]
         return True
 
     def due(self, until: int) -> Iterator[Columns]:
-        rows = list(self._counts.elements())
-        if until < MAX_TIMESTAMP or not rows:
+        if until < MAX_TIMESTAMP or not self._counts:
             return
+        rows = [row for row, count in self._counts.values() for _ in range(count)]
         self._counts.clear()
         yield sorted_by(Columns(self._columns.exact_batch(list(zip(*rows, strict=True)))), self._order_by)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        self._table.put(0, list(self._counts.items()))
+        self._table.put(0, list(self._counts.values()))
         return super().prepare_snapshot(checkpoint_id, savepoint)
