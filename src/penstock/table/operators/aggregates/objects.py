@@ -84,7 +84,7 @@ class ObjectAggregate(Aggregate):
             if packed is not None:
                 # Subtasks of the same job have packed it.
                 more = pickle.loads(packed)
-                states[slot] = more if states[slot] is None else self.merged(states[slot], more)
+                states[slot] = self.merged(self.create() if states[slot] is None else states[slot], more)
 
 
 class ListedValues(ObjectAggregate):

@@ -14,6 +14,7 @@ import pyarrow
 from penstock.engine.runtime.columns.keys import keys_of
 from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.aggregates.numbers import Count
@@ -42,7 +43,7 @@ def by_aggregate(
 
 
 class Groups:
-    """Aggregates of the rows of one bundle, by numbers of their groups. They last as long as the bundle."""
+    """The number of rows and the aggregates of groups, by the numbers of these."""
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
         self.rows = Count()
@@ -59,6 +60,16 @@ class Groups:
         self.rows.add_counts(runs, in_order)
         for place, one in enumerate(self.aggregates):
             one.add(calls.rows_of(place, ordered, runs, in_order))
+
+    @property
+    def arrays(self) -> list[StateArray]:
+        """The arrays of which they consist."""
+        return [array for one in (self.rows, *self.aggregates) for array in one.arrays]
+
+    def clear(self, groups: Integers) -> None:
+        """Let groups begin again."""
+        for one in (self.rows, *self.aggregates):
+            one.clear(groups)
 
     def make_room(self, groups: int) -> None:
         """Make room for so many groups."""

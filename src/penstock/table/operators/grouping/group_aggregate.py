@@ -4,12 +4,13 @@ The first row of a key gives +I; one that changes results -U with the former and
 the last row -D. Source: Flink's GroupAggFunction, with mini-batch off.
 
 The rows of a chunk are sorted by key, stably, so that those of a key are a run. Each aggregate computes its result
-after every row at once; results before a row are those after the row before it, or those of the state.
+after every row at once; results before a row are those after the row before it, or those of the state. Where a key ends
+within a chunk, its lives there are computed at once too: each begins without a value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy
@@ -21,6 +22,7 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.runtime.columns.shown_rows import ShownBatch
 from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.aggregates.aggregate_calls import signs_of
+from penstock.table.operators.aggregates.partial_columns import Groups
 from penstock.table.operators.grouping.grouping_operator import GroupingOperator
 from penstock.table.operators.grouping.run_changes import run_changes
 
@@ -51,75 +53,76 @@ class GroupAggregateOperator(GroupingOperator):
         return changes is None or self.output.emit(changes)
 
     def _changes(self, chunk: Columns) -> Columns | None:
-        signs = signs_of(chunk)
+        signs, slots = signs_of(chunk), self.slots_of(chunk).slots
         if not self._retracts:
-            return self._emitted(chunk, self._added(chunk, signs))[0]
-        parts: list[Columns] = []
-        places = numpy.arange(len(chunk))
-        rows_of_parts: list[Integers] = []
-        # A key that ends begins again with its next row: each round has the rows up to the first end of each key.
-        while len(places):
+            return self._emitted(chunk, self._added(chunk, signs, slots, self._groups))[0]
+        parts: list[tuple[Columns, Integers]] = []
+        for places, numbers, groups in self._parts(slots, signs):
             some = chunk.selected(places) if len(places) < len(chunk) else chunk
-            some_signs = signs[places]
-            counts, is_later = self._counts_and_later(some, some_signs)
-            used = places[~is_later & (counts >= 0)]
-            if len(used):
-                used_chunk = chunk.selected(used) if len(used) < len(chunk) else chunk
-                part, rows = self._added_with_end(used_chunk, signs[used])
-                if part is not None:
-                    parts.append(part)
-                    rows_of_parts.append(used[rows])
-            places = places[is_later]
-        self._remove_ended(chunk)
-        if not parts:
-            return None
-        if len(parts) == 1:
-            return parts[0]
-        order = numpy.argsort(numpy.concatenate(rows_of_parts), kind="stable")
-        whole = joined(parts)
-        kinds = numpy.zeros(len(whole), numpy.uint8) if whole.kinds is None else whole.kinds
-        return Columns(whole.batch.take(pyarrow.array(order)), None, kinds[order])
+            added = self._added(some, signs[places], numbers, groups)
+            emitted, rows = self._emitted(some, added)
+            groups.clear(added.runs.slots[added.counts[added.runs.ends] == 0])
+            if emitted is not None:
+                parts.append((emitted, places[rows]))
+        self._remove_ended(slots)
+        return _by_row(parts)
 
-    def _counts_and_later(self, chunk: Columns, signs: Integers) -> tuple[Integers, Mask]:
-        """Return the number of rows of its key after each row, and which rows come after an end of their key.
+    def _parts(self, slots: Integers, signs: Integers) -> Iterator[tuple[Integers, Integers, Groups]]:
+        """Yield rows of a chunk, the number of each row's group, and these groups, which begin and end as keys do.
 
-        A row that retracts from a key without rows has a negative count: it is ignored, as in Flink, and what follows
-        it in its key is for the next round.
+        The first and the last life of a key in the chunk are of the state, those between them of groups of their own.
         """
-        of_rows = self.slots_of(chunk)
-        runs = Runs(of_rows.slots)
-        counts = runs.sums(signs[runs.order]) + self._rows.counts(of_rows.slots)[runs.order]
-        ends = counts <= 0
-        seen = runs.sums(ends.astype(numpy.int64))
-        later = (seen - ends) > 0
-        return runs.by_row(counts), runs.by_row(later)
+        lives, lasts = self._lives(slots, signs)
+        first = numpy.flatnonzero(lives == 0)
+        between = numpy.flatnonzero((lives > 0) & (lives < lasts))
+        last = numpy.flatnonzero((lives > 0) & (lives == lasts))
+        if len(first):
+            yield first, slots[first], self._groups
+        if len(between):
+            of_rows = slots[between] * (int(lives.max()) + 1) + lives[between]
+            distinct, numbers = numpy.unique(of_rows, return_inverse=True)
+            groups = Groups(self._calls.aggregates())
+            groups.make_room(len(distinct))
+            yield between, numbers, groups
+        if len(last):
+            yield last, slots[last], self._groups
 
-    def _added_with_end(self, chunk: Columns, signs: Integers) -> tuple[Columns | None, Integers]:
-        added = self._added(chunk, signs)
-        emitted, rows = self._emitted(chunk, added)
-        gone = added.runs.slots[added.counts[added.runs.ends] == 0]
-        for one in (self._rows, *self._aggregates):
-            one.clear(gone)
-        return emitted, rows
+    def _lives(self, slots: Integers, signs: Integers) -> tuple[Integers, Integers]:
+        """Return which life of its key each row belongs to, from 0 on, and the last one of its key in the chunk.
 
-    def _remove_ended(self, chunk: Columns) -> None:
-        """Remove the keys of a chunk that have no rows."""
-        slots = numpy.unique(self.slots_of(chunk).slots)
-        gone = slots[self._rows.counts(slots) == 0]
+        A key that ends begins again with its next row. A row that retracts from a key without rows is ignored, as in
+        Flink: it belongs to the life -1.
+        """
+        runs = Runs(slots)
+        sums = runs.sums(signs[runs.order]) + runs.of_runs(self._rows.counts(runs.slots))
+        # A row that is ignored takes the sum lower than before. What is above the lowest one is the number of rows.
+        lowest = numpy.minimum(sums, 0)
+        runs.accumulate(numpy.minimum, lowest)
+        before = numpy.zeros_like(lowest)
+        before[1:] = lowest[:-1]
+        before[runs.starts] = 0
+        counts = lowest == before
+        ends = counts & (sums == lowest)
+        lives = runs.sums(ends.astype(numpy.int64)) - ends
+        return runs.by_row(numpy.where(counts, lives, -1)), runs.by_row(runs.of_runs(lives[runs.ends]))
+
+    def _remove_ended(self, slots: Integers) -> None:
+        """Remove the keys that have no rows."""
+        distinct = numpy.unique(slots)
+        gone = distinct[self._rows.counts(distinct) == 0]
         if len(gone):
             self.remove(gone)
 
-    def _added(self, chunk: Columns, signs: Integers) -> _Added:
-        """Add rows."""
-        of_rows = self.slots_of(chunk)
-        runs = Runs(of_rows.slots)
-        exist = self._rows.counts(runs.slots) > 0
+    def _added(self, chunk: Columns, signs: Integers, numbers: Integers, groups: Groups) -> _Added:
+        """Add rows to groups, which have these numbers."""
+        runs = Runs(numbers)
+        exist = groups.rows.counts(runs.slots) > 0
         columns: list[Any] = self.columns_in_order(chunk, runs)
         in_order = signs[runs.order]
-        before = [one.results(runs.slots) for one in self._aggregates]
-        counts = self._rows.run_counts(runs, in_order)
+        before = [one.results(runs.slots) for one in groups.aggregates]
+        counts = groups.rows.run_counts(runs, in_order)
         results = [
-            one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(self._aggregates)
+            one.run(self._calls.rows_of(place, columns, runs, in_order)) for place, one in enumerate(groups.aggregates)
         ]
         schema = self.result_schema
         return _Added(
@@ -145,6 +148,16 @@ class GroupAggregateOperator(GroupingOperator):
             emit_equal=self.ttl_ms is not None,
         )
         return self.emitted(chunk, changes, changes.rows), changes.rows
+
+
+def _by_row(parts: Sequence[tuple[Columns, Integers]]) -> Columns | None:
+    """Return the changes of parts of a chunk in the order of its rows, which are given with them."""
+    if len(parts) <= 1:
+        return parts[0][0] if parts else None
+    order = numpy.argsort(numpy.concatenate([rows for _, rows in parts]), kind="stable")
+    whole = joined([changes for changes, _ in parts])
+    kinds = numpy.zeros(len(whole), numpy.uint8) if whole.kinds is None else whole.kinds
+    return Columns(whole.batch.take(pyarrow.array(order)), None, kinds[order])
 
 
 def _batch(columns: Sequence[pyarrow.Array], schema: pyarrow.Schema) -> pyarrow.RecordBatch:

@@ -12,7 +12,7 @@ from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
-from penstock.table.operators.aggregates.numbers import Count
+from penstock.table.operators.aggregates.partial_columns import Groups
 from penstock.table.operators.grouping.run_changes import RunChanges
 from penstock.table.operators.keyed.keyed_table import KeyedTableOperator
 from penstock.table.operators.table_columns import TableColumns, batch_of_columns
@@ -45,9 +45,9 @@ class GroupingOperator(KeyedTableOperator):
 
     def new_arrays(self) -> Sequence[StateArray]:
         # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
-        self._rows = Count()
-        self._aggregates = self._calls.aggregates()
-        return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
+        self._groups = Groups(self._calls.aggregates())
+        self._rows, self._aggregates = self._groups.rows, self._groups.aggregates
+        return self._groups.arrays
 
     def columns_in_order(self, rows: Columns, runs: Runs) -> list[pyarrow.Array | None]:
         """Return the columns of the input that calls read, in the order of runs; the others as None."""
