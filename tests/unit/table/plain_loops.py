@@ -342,7 +342,9 @@ class Aggregate:
         if not is_average:
             return self.total
         with localcontext(prec=80):
-            return (self.total / self.count).quantize(Decimal(1).scaleb(-parse(self.call.result).scale), ROUND_HALF_UP)
+            unit = Decimal(1).scaleb(-parse(self.call.result).scale)
+            # Decimals of SQL have no negative zero.
+            return (self.total / self.count).quantize(unit, ROUND_HALF_UP) + 0
 
 
 def order_of(value: Any) -> Any:

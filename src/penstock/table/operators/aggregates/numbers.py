@@ -123,7 +123,8 @@ def average_of(sums: numpy.ndarray, counts: numpy.ndarray, kind: pyarrow.DataTyp
     divisors = numpy.where(counts == 0, 1, counts)
     if sums.dtype.kind == "i":
         # The absolute value of the smallest integer would be negative.
-        quotients = (sums - numpy.fmod(sums, divisors)) // divisors
+        with numpy.errstate(over="ignore"):
+            quotients = (sums - numpy.fmod(sums, divisors)) // divisors
     else:
         quotients = sums / divisors
     return with_nulls(quotients, counts != 0, kind)

@@ -13,6 +13,7 @@ import pyarrow
 
 from penstock.engine.runtime.columns.keys import keys_of
 from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_keys import Integers
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
@@ -86,7 +87,8 @@ def group_numbers(columns: Sequence[pyarrow.Array], rows: int) -> Integers:
     if not columns:
         return numpy.zeros(rows, numpy.int64)
     if any(pyarrow.types.is_nested(column.type) for column in columns):
-        return keys_of(columns, exact=True).codes
+        # Equal lists have the same key, but codes of their own.
+        return KeySlots().slots_of(keys_of(columns, exact=True))
     numbers, _ = _coded(columns[0])
     for column in columns[1:]:
         more, distinct = _coded(column)
