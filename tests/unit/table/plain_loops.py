@@ -97,12 +97,12 @@ def changes_of(chunks: Sequence[Columns]) -> list[Change]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Return whether two values are equal for Java's operators: NaN is not, and 0.0 equals -0.0."""
+    """Return whether two values are the same: NaN is not, and 0.0 is not -0.0."""
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(same, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return same(list(one.values()), list(other.values()))
-    return (one is None and other is None) or bool(one == other)
+    return (one is None and other is None) or (bool(one == other) and repr(one) == repr(other))
 
 
 # Operators.
