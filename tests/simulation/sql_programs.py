@@ -495,5 +495,10 @@ EXPIRING: dict[str, SqlProgram] = {
         (), {"t": TableSpec(f"{PAIRS}, p AS PROCTIME()", inserts(rows(36, 30)))},
         NUMBERED.format("k, n, id", "p", "= 1"), PAIRS,
     ),
+    "groups of changes that expire": SqlProgram(
+        (), {"t": TableSpec(PAIRS, changelog(Random(39), rows(39, 40, "abcdefghij")), ALL_KINDS)},
+        "SELECT k, COUNT(*) AS c, COUNT(DISTINCT n) AS d FROM t GROUP BY k", "k STRING, c BIGINT, d BIGINT",
+        is_keyed=True,
+    ),
 }  # fmt: skip
 """Programs whose state expires in the pause between the halves of their rows."""
