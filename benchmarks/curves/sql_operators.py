@@ -26,7 +26,8 @@ from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.grouping.changelog_normalize import ChangelogNormalizeOperator
 from penstock.table.operators.grouping.group_aggregate import GroupAggregateOperator
 from penstock.table.operators.grouping.grouping_operator import Grouping
-from penstock.table.operators.joins.join import INNER, JoinOperator
+from penstock.table.operators.joins.join import JoinOperator
+from penstock.table.operators.joins.join_types import INNER
 from penstock.table.operators.joins.joined_inputs import JoinInput
 from penstock.table.operators.ordering.append_top import AppendTopOperator
 from penstock.table.operators.ordering.rank import RankOperator

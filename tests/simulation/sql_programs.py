@@ -214,8 +214,9 @@ def ticks(seed: int, count: int) -> list[tuple[Any, ...]]:
     return [row for start in range(0, count, 4) for row in random.sample(ordered[start : start + 4], k=4)]
 
 
-AGGREGATES = "COUNT(*) AS c, SUM(n) AS s, MIN(n) AS mn, MAX(n) AS mx, COUNT(DISTINCT n) AS d"
-AGGREGATED = "k STRING, c BIGINT, s INT, mn INT, mx INT, d BIGINT"
+AGGREGATES = """COUNT(*) AS c, SUM(n) AS s, MIN(n) AS mn, MAX(n) AS mx, COUNT(DISTINCT n) AS d,
+    SUM(DISTINCT n) AS ds"""
+AGGREGATED = "k STRING, c BIGINT, s INT, mn INT, mx INT, d BIGINT, ds INT"
 GROUPED = f"SELECT k, {AGGREGATES} FROM t GROUP BY k"
 CHANGES = {"t": TableSpec(PAIRS, changelog(Random(1), rows(1, 60)), ALL_KINDS)}
 MOMENTS = {"t": TableSpec(TIMED, inserts(timed(2, 60)))}
@@ -464,6 +465,12 @@ PROGRAMS: dict[str, SqlProgram] = {
         ("StreamToTableOperator", "TableToStreamOperator"), {"t": TableSpec(PAIRS, inserts(rows(30, 50)))}, "", "",
         build=_through_streams,
     ),
+    "counts of counts": SqlProgram(
+        ("GroupAggregateOperator",), {"t": TableSpec(PAIRS, inserts(rows(38, 40, "abcdefgh")))},
+        """SELECT c, COUNT(*) AS many, SUM(DISTINCT s) AS s
+            FROM (SELECT k, COUNT(*) AS c, SUM(n) AS s FROM t GROUP BY k) GROUP BY c""",
+        "c BIGINT, many BIGINT, s INT",
+    ),
 }  # fmt: skip
 """By name, in the list of docs/internals/sql-execution.md."""
 
@@ -487,6 +494,11 @@ EXPIRING: dict[str, SqlProgram] = {
     "first rows that expire": SqlProgram(
         (), {"t": TableSpec(f"{PAIRS}, p AS PROCTIME()", inserts(rows(36, 30)))},
         NUMBERED.format("k, n, id", "p", "= 1"), PAIRS,
+    ),
+    "groups of changes that expire": SqlProgram(
+        (), {"t": TableSpec(PAIRS, changelog(Random(39), rows(39, 40, "abcdefghij")), ALL_KINDS)},
+        "SELECT k, COUNT(*) AS c, COUNT(DISTINCT n) AS d FROM t GROUP BY k", "k STRING, c BIGINT, d BIGINT",
+        is_keyed=True,
     ),
 }  # fmt: skip
 """Programs whose state expires in the pause between the halves of their rows."""

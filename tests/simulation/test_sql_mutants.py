@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 from tests.simulation.sql_programs import EXPIRING
 from tests.simulation.test_sql_operators import (
@@ -19,11 +20,14 @@ from tests.simulation.test_sql_operators import (
 
 from penstock.common.values.exact_floats import FloatKey
 from penstock.engine.runtime.columns.chunk import Columns
+from penstock.engine.runtime.columns.runs import Runs
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.hosts.simulator import Circumstances
+from penstock.table.operators.aggregates.aggregate_table import AggregateTable
 from penstock.table.operators.grouping.bundles import BundledOperator
+from penstock.table.operators.grouping.group_aggregate import GroupAggregateOperator
 from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.joins import interval_join
 from penstock.table.operators.joins.rows_by_time import RowsByTime
@@ -149,6 +153,26 @@ def floats_of_other_objects(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FloatKey, "__eq__", lambda self, other: self is other)
 
 
+def merged_apart(patch: pytest.MonkeyPatch) -> None:
+    """The slices of a window are merged as if no two calls had the same DISTINCT."""
+
+    def apart(self: Any, other: Any) -> None:
+        slots = self.slots_of(other.row_keys())
+        for one, more in zip((self.rows, *self.aggregates), (other.rows, *other.aggregates), strict=True):
+            one.add_partials(Runs(slots), more.partials(Runs(slots).order))
+
+    patch.setattr(AggregateTable, "merge", apart)
+
+
+def ended_keys_go_on(patch: pytest.MonkeyPatch) -> None:
+    """The rows of a key in a chunk are one life of it, also where it ends between them."""
+
+    def one(self: Any, slots: Any, signs: Any) -> Any:
+        return numpy.zeros(len(slots), numpy.int64), numpy.zeros(len(slots), numpy.int64)
+
+    patch.setattr(GroupAggregateOperator, "_lives", one)
+
+
 def bundle_over_barrier(patch: pytest.MonkeyPatch) -> None:
     """Rows of a bundle stay where they are when a barrier passes."""
     patch.setattr(BundledOperator, "prepare_snapshot", KeyedTableOperator.prepare_snapshot)
@@ -271,6 +295,8 @@ SAVEPOINTS: dict[Fault, tuple[str, int | None]] = {
 """Faults that a savepoint shows: the program that finds each, and where its state is."""
 CRASHES: dict[Fault, str] = {
     bundle_over_barrier: "two phases",
+    merged_apart: "windows in one phase",
+    ended_keys_go_on: "counts of counts",
     fires_again: "windows in one phase",
     rows_that_have_gone_are_not_written: "intervals with rows alone",
 }

@@ -67,9 +67,11 @@ MAY_PATCH_ALL = {
     "tests/simulation/test_streams_from_outside.py",
     "tests/simulation/test_superstep_mutants.py",
     "tests/simulation/test_unbounded_iterations.py",
+    "tests/unit/table/test_groups_beside_plain_loops.py",
     "tests/unit/table/test_joins_beside_plain_loops.py",
     "tests/unit/table/test_sessions_of_tables.py",
     "tests/unit/table/test_timed_joins_beside_plain_loops.py",
+    "tests/unit/table/test_windows_beside_plain_loops.py",
 }
 PATCHERS = {"setattr", "delattr", "setitem", "delitem", "patch", "object"}
 

@@ -18,7 +18,7 @@ from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.aggregates.decimals import DecimalSum
 from penstock.table.operators.aggregates.distinct import Distinct, DistinctValues
 from penstock.table.operators.aggregates.extremes import extreme_of
-from penstock.table.operators.aggregates.numbers import Count, Sum, sum_of
+from penstock.table.operators.aggregates.numbers import Count, Sum, average_of, sum_of
 from penstock.table.operators.aggregates.objects import ListedValues
 from penstock.table.operators.aggregates.retracted_extremes import RetractedExtreme
 from penstock.table.operators.keyed.value_counts import ValueCounts
@@ -239,3 +239,42 @@ def test_counts_of_values_survive_all_that_tables_do_with_them(kind: pyarrow.Dat
             found = counts.entries_at(numpy.array([slot])).items
             present = {value for value, number in of_slot.items() if number > 0}
             assert set(counts.values_at(found)[0].to_pylist()) == present
+
+
+def test_a_value_that_goes_before_it_comes_has_gone_in_a_group_that_is_new() -> None:
+    """LISTAGG had it, if both rows were in the first partial of their group."""
+    local, whole = (ListedValues(pyarrow.string(), "LISTAGG") for _ in range(2))
+    case = CASES["listed texts"]
+    local.add(run_rows(case, [(0, "b", -1), (0, "b", 1), (0, "a", 1)]))
+    slots = numpy.zeros(1, numpy.int64)
+    whole.add_partials(Runs(slots), local.partials(slots))
+    assert whole.results(slots).to_pylist() == ["a"]
+
+
+@pytest.mark.parametrize("kind", [SHORT, pyarrow.binary(), pyarrow.list_(pyarrow.float64()), pyarrow.bool_()])
+def test_no_distinct_value_has_come(kind: pyarrow.DataType) -> None:
+    """A job failed whose bundle, or window, has nothing but NULL of a type that integers are not cast to."""
+    counts = ValueCounts([kind])
+    assert counts.listed(numpy.arange(2)).to_pylist() == [[], []]
+    assert counts.values_at(numpy.zeros(0, numpy.int64))[0].type == kind
+
+
+def test_the_average_of_the_smallest_integer_is_negative() -> None:
+    """Its absolute value is itself, so the quotient had the other sign."""
+    one = Sum(INT, INT, average_of)
+    found = one.run(run_rows(CASES["sum"], [(0, -(1 << 63), 1), (0, 0, 1), (1, -7, 1), (1, 0, 1)]))
+    assert found.to_pylist() == [-(1 << 63), -(1 << 62), -7, -3]
+
+
+def test_zeros_have_the_signs_of_their_own_keys() -> None:
+    """MIN and MAX gave the zero of another key: rows that are taken back would not be found."""
+    kind = pyarrow.float64()
+    values = [0.0, -0.0, -0.0, 0.0]
+    for make in (extreme_of, RetractedExtreme):
+        for is_max in (False, True):
+            rows = run_rows(Case(None, kind, [], None, False), [(slot, value, 1) for slot, value in enumerate(values)])  # type: ignore[arg-type]
+            assert list(map(repr, make(kind, is_max=is_max).run(rows).to_pylist())) == list(map(repr, values))
+    rows = run_rows(Case(None, kind, [], None, False), [(0, value, 1) for value in values])  # type: ignore[arg-type]
+    # Of equal values the first one stays; where values are taken back, -0.0 is less.
+    assert list(map(repr, extreme_of(kind, is_max=False).run(rows).to_pylist())) == ["0.0"] * 4
+    assert list(map(repr, RetractedExtreme(kind, is_max=False).run(rows).to_pylist())) == ["0.0", *["-0.0"] * 3]

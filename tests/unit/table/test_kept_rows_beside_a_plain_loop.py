@@ -77,7 +77,7 @@ class Loop:
         if its < mine or (its == mine and not self.top.ties_replace):
             return
         self.kept[row[0]] = row, self.now_ms
-        if self.top.skips_equal and row == former and not any(one != one for one in row):
+        if self.top.skips_equal and repr(row) == repr(former) and not any(one != one for one in row):
             return
         yield from [("-U", former)] if self.top.update_before else []
         yield "+U", row

@@ -12,7 +12,7 @@ import pytest
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.logical_types import BIGINT
 from penstock.table.operators.aggregates.aggregate_calls import Calls
-from penstock.table.operators.aggregates.partial_columns import partial_columns
+from penstock.table.operators.aggregates.partial_columns import group_numbers, partial_columns
 from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.table_columns import TableColumns
 from penstock.table.operators.windows.local_window_aggregate import LocalWindowAggregateOperator
@@ -127,3 +127,10 @@ def test_a_row_behind_the_watermark_is_sent_at_once() -> None:
     one.watermark(30)
     one.process(chunk((1, 5, 1)))
     assert sent.events == [30, (1, 5, 1, 1, 10)]
+
+
+def test_equal_lists_are_one_key() -> None:
+    """Each row would be sent by itself."""
+    lists = pyarrow.array([[1.0], [], [1.0], None, [-0.0], [0.0], None])
+    assert group_numbers([lists], 7).tolist() == [0, 1, 0, 2, 3, 4, 2]
+    assert group_numbers([lists, pyarrow.array([1, 1, 2, 1, 1, 1, 1])], 7).tolist() == [0, 1, 2, 3, 4, 5, 3]

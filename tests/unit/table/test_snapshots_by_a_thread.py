@@ -10,15 +10,20 @@ from typing import Any
 import numpy
 import pyarrow
 import pytest
+from tests.unit.table.plain_loops import Given
 from tests.unit.table.test_windows_in_a_store import CALLS
 
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.arrays.state_array import StateArray
+from penstock.table.operators.aggregates.objects import Collect
 from penstock.table.operators.keyed.value_counts import ValueCounts
+from penstock.table.operators.ordering.append_top import AppendTopOperator
 from penstock.table.operators.ordering.kept_rows import KeptRows
 from penstock.table.operators.ordering.ranked_rows import RankedRows
+from penstock.table.operators.ordering.ranking import APPEND, Ranking
 from penstock.table.operators.ordering.sort_keys import keys_of_rows
 from penstock.table.operators.ordering.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns
@@ -49,10 +54,10 @@ def ranked_rows() -> tuple[StateArray, Put]:
     array = RankedRows(COLUMNS, ORDER)
 
     def put(slots: Any, number: int) -> None:
-        rows = batch_of(slots, number)
-        for place, (slot, key) in enumerate(zip(slots.tolist(), keys_of_rows(rows, ORDER), strict=True), array.used):
-            array.keys[slot], array.numbers[slot] = [key], [place]
+        rows, first = batch_of(slots, number), array.used
         array.append(rows)
+        for place, (slot, key) in enumerate(zip(slots.tolist(), keys_of_rows(rows, ORDER), strict=True), first):
+            array.keys[slot], array.numbers[slot] = [key], [place]
 
     return array, put
 
@@ -101,10 +106,14 @@ def test_a_snapshot_has_the_values_of_the_moment(make: Any, hurried: None) -> No
         expected = dict(table.entries_at(slots))
         frozen = table.freeze(True)
         found: dict[Any, Any] = {}
+        failures: list[Exception] = []
 
-        def write(frozen: Any = frozen, found: Any = found) -> None:
-            for keys, values in frozen.pieces():
-                found.update(zip(keys, values, strict=True))
+        def write(frozen: Any = frozen, found: Any = found, failures: Any = failures) -> None:
+            try:
+                for keys, values in frozen.pieces():
+                    found.update(zip(keys, values, strict=True))
+            except Exception as error:
+                failures.append(error)
 
         writer = Thread(target=write)
         writer.start()
@@ -115,6 +124,7 @@ def test_a_snapshot_has_the_values_of_the_moment(make: Any, hurried: None) -> No
             put(CHANGING, round * 7 + number % 7)
             table.compact_arrays()
         writer.join()
+        assert not failures
         for keys, values in frozen.pieces():
             found.update(zip(keys, values, strict=True))
         frozen.release()
@@ -164,3 +174,42 @@ def test_blocks_are_taken_while_others_are_appended(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pyarrow, "concat_batches", taking)
     blocks.append(pyarrow.record_batch({"n": [known]}))
     assert seen == [list(range(known))] * 4
+
+
+def test_rows_of_a_top_n_are_there_before_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot failed that a thread wrote meanwhile: it found numbers of rows that had not been appended."""
+    append = RankedRows.append
+
+    def checked(self: RankedRows, rows: pyarrow.RecordBatch) -> None:
+        assert all(number < self.used for of_slot in self.numbers if of_slot for number in of_slot)
+        append(self, rows)
+
+    monkeypatch.setattr(RankedRows, "append", checked)
+    ranking = Ranking(ORDER, 1, 2, APPEND, with_number=False, update_before=True)
+    operator = AppendTopOperator("Top", ["k"], ranking, received=COLUMNS, given=COLUMNS)
+    rig = Given(operator)
+    for number in range(3):
+        rig.operator.process(Columns(batch_of(numpy.arange(5), -number)))
+    assert sum(map(len, rig.take())) > 5
+
+
+class Changing:
+    """A value that changes a dict while it is copied, as another thread may."""
+
+    def __init__(self, state: dict[Any, int]) -> None:
+        self.state = state
+
+    def __deepcopy__(self, memo: Any) -> Changing:
+        self.state["b"] = 1
+        return self
+
+
+def test_multisets_are_copied_in_one_step() -> None:
+    """A snapshot failed, because a dictionary had another size while it was copied."""
+    one = Collect(pyarrow.null())
+    state = one.create()
+    state[Changing(state)] = state["a"] = 1
+    one.objects.values[0] = state
+    (copy,) = one.objects.stored(numpy.zeros(1, numpy.int64)).parts[0]
+    state["c"] = 1
+    assert [*copy] == [*state][:2]

@@ -9,6 +9,7 @@ import pyarrow
 from pyarrow import compute
 
 from penstock.common.types import RowKind
+from penstock.common.values.exact_floats import exact
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.runtime.columns.keyed_values import Slots
 from penstock.engine.runtime.columns.runs import Runs
@@ -61,14 +62,24 @@ def changelog(
 
 
 def equal_rows(one: pyarrow.RecordBatch, other: pyarrow.RecordBatch) -> Mask:
-    """Return for each row whether two batches have the same values there. NaN differs from NaN, as in Flink."""
+    """Return for each row whether two batches have the same values there. NaN differs from NaN, as in Flink.
+
+    0.0 differs from -0.0, as it does for operators that look for a row that is taken back.
+    """
     equal = numpy.ones(one.num_rows, numpy.bool_)
     for first, second in zip(one.columns, other.columns, strict=True):
         if pyarrow.types.is_nested(first.type) or pyarrow.types.is_dictionary(first.type):
-            same = [a == b for a, b in zip(first.to_pylist(), second.to_pylist(), strict=True)]
+            same = [a == b and exact(a) == exact(b) for a, b in zip(first.to_pylist(), second.to_pylist(), strict=True)]
             equal &= numpy.array(same, numpy.bool_)
             continue
         both_null = compute.and_(first.is_null(), second.is_null())
-        found = compute.or_(compute.equal(first, second).fill_null(False), both_null)
-        equal &= found.to_numpy(zero_copy_only=False)
+        found = compute.or_(compute.equal(first, second).fill_null(False), both_null).to_numpy(zero_copy_only=False)
+        if pyarrow.types.is_floating(first.type):
+            found &= numpy.signbit(_floats(first)) == numpy.signbit(_floats(second))
+        equal &= found
     return equal
+
+
+def _floats(column: pyarrow.Array) -> numpy.ndarray:
+    floats: numpy.ndarray = column.fill_null(0).to_numpy(zero_copy_only=False)
+    return floats

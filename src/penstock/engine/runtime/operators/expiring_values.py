@@ -52,9 +52,10 @@ class ExpiringValues:
         self._state.update(value)
 
     def write(self, entries: Mapping[Any, Any]) -> None:
-        """Store entries as they are, those of arrays in front of the table."""
+        """Store entries as they are, those of arrays in front of the table. None removes an entry."""
         self._table.current.update(entries)
         expiry = None if self._state is None else self._state.expiry
         if expiry is not None:
-            for key, (used_ms, _) in entries.items():
-                expiry.touch(key, used_ms + expiry.ttl_ms)
+            for key, entry in entries.items():
+                if entry is not None:
+                    expiry.touch(key, entry[0] + expiry.ttl_ms)

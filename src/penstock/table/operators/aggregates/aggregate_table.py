@@ -75,8 +75,10 @@ class AggregateTable(ArrayTable):
             return
         slots = self.slots_of(other.row_keys())
         self.change(slots)
+        # The same runs for all: calls with the same DISTINCT share what they find of their partials.
+        runs = Runs(slots)
         for one, more in zip((self.rows, *self.aggregates), (other.rows, *other.aggregates), strict=True):
-            one.merge(slots, more, there)
+            one.add_partials(runs, more.partials(there[runs.order]))
 
     def slots_with_rows(self) -> Integers:
         """Return the slots of keys that have rows."""

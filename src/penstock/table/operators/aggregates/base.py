@@ -60,11 +60,6 @@ class Aggregate(ABC):
     def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
         """Add partials: in the order of runs, several of a key perhaps."""
 
-    def merge(self, slots: Integers, other: Aggregate, other_slots: Integers) -> None:
-        """Add what another aggregate of this kind has at `other_slots` to `slots`, which are distinct."""
-        runs = Runs(slots)
-        self.add_partials(runs, other.partials(other_slots[runs.order]))
-
     def clear(self, slots: Integers) -> None:
         """Let these slots begin again."""
         for array in self.arrays:

@@ -90,7 +90,10 @@ class IntegerExtreme(Aggregate):
 
 
 class Extreme(Aggregate):
-    """The smallest or the largest value. Values are compared by their rank in the chunk, with those before it."""
+    """The smallest or the largest value. Values are compared by their rank in the chunk, with those before it.
+
+    Of equal ones the first one of the key stays, as in Flink: 0.0 equals -0.0.
+    """
 
     def __init__(self, kind: pyarrow.DataType, *, is_max: bool) -> None:
         self._is_max = is_max
@@ -99,22 +102,21 @@ class Extreme(Aggregate):
 
     def run(self, rows: RunRows) -> pyarrow.Array:
         runs = rows.runs
-        both, ranks, first_of_rank = self._ranked_with_stored(rows)
-        better, nothing = (numpy.maximum, -1) if self._is_max else (numpy.minimum, len(both))
-        best = numpy.where(rows.signs > 0, ranks[len(runs.slots) :], nothing)
-        best[runs.starts] = better(best[runs.starts], ranks[: len(runs.slots)])
+        both, numbers = self._numbered_with_stored(rows)
+        better, known = self._better, len(runs.slots)
+        best = numpy.where(rows.signs > 0, numbers[known:], self._nothing)
+        best[runs.starts] = better(best[runs.starts], numbers[:known])
         runs.accumulate(better, best)
-        found = _taken(both, first_of_rank, best, best != nothing)
+        found = self._taken(both, best)
         self._best.put(runs.slots, found.take(pyarrow.array(runs.ends)))
         return found
 
     def add(self, rows: RunRows) -> None:
         runs = rows.runs
-        both, ranks, first_of_rank = self._ranked_with_stored(rows)
-        better, nothing = (numpy.maximum, -1) if self._is_max else (numpy.minimum, len(both))
-        added = numpy.where(rows.signs > 0, ranks[len(runs.slots) :], nothing)
-        best = better(better.reduceat(added, runs.starts), ranks[: len(runs.slots)])
-        self._best.put(runs.slots, _taken(both, first_of_rank, best, best != nothing))
+        both, numbers = self._numbered_with_stored(rows)
+        better, known = self._better, len(runs.slots)
+        added = numpy.where(rows.signs > 0, numbers[known:], self._nothing)
+        self._best.put(runs.slots, self._taken(both, better(better.reduceat(added, runs.starts), numbers[:known])))
 
     def results(self, slots: Integers) -> pyarrow.Array:
         return self._best.column(slots)
@@ -125,34 +127,43 @@ class Extreme(Aggregate):
     def add_partials(self, runs: Runs, columns: Sequence[pyarrow.Array]) -> None:
         self.add(RunRows(runs, columns, numpy.ones(len(runs), numpy.int64)))
 
-    def _ranked_with_stored(self, rows: RunRows) -> tuple[pyarrow.Array, Any, Any]:
-        """Return the stored values and those of the rows, the rank of each, and a place for each rank."""
+    @property
+    def _better(self) -> Any:
+        return numpy.maximum if self._is_max else numpy.minimum
+
+    @property
+    def _nothing(self) -> int:
+        return -1 if self._is_max else numpy.iinfo(numpy.int64).max
+
+    def _numbered_with_stored(self, rows: RunRows) -> tuple[pyarrow.Array, Integers]:
+        """Return the stored values and those of the rows, and a number for each: of equal ones the first is better."""
         both = pyarrow.concat_arrays([self._best.column(rows.runs.slots), rows.values[0]])
-        ranks, first_of_rank = ranked(both)
+        count = len(both)
+        places = numpy.arange(count)
+        numbers = ranked(both) * count + (places[::-1] if self._is_max else places)
         valid = both.is_valid().to_numpy(zero_copy_only=False)
-        return both, numpy.where(valid, ranks, -1 if self._is_max else len(both)), first_of_rank
+        return both, numpy.where(valid, numbers, self._nothing)
+
+    def _taken(self, both: pyarrow.Array, best: Integers) -> pyarrow.Array:
+        """Return the values with these numbers."""
+        count = len(both)
+        places = count - 1 - best % count if self._is_max else best % count
+        is_missing = best == self._nothing
+        return both.take(pyarrow.array(places, mask=is_missing if is_missing.any() else None))
 
 
-def _taken(both: pyarrow.Array, first_of_rank: Any, ranks: Any, exist: Any) -> pyarrow.Array:
-    places = first_of_rank[numpy.where(exist, ranks, 0)]
-    return both.take(pyarrow.array(places, mask=None if exist.all() else ~exist))
-
-
-def ranked(column: pyarrow.Array) -> tuple[Any, Any]:
-    """Return the rank of each value, equal ones alike, and a place for each rank."""
+def ranked(column: pyarrow.Array) -> Integers:
+    """Return the rank of each value, equal ones alike."""
     kind = column.type
     if types.is_string(kind) or types.is_binary(kind):
         # Few texts are distinct where an extreme of them is of use.
         encoded = column.dictionary_encode(null_encoding="encode")
-        ranks, _ = _ranked_values(encoded.dictionary)
-        of_rows = ranks[encoded.indices.to_numpy()]
-        places = numpy.empty(len(ranks), numpy.int64)
-        places[of_rows] = numpy.arange(len(column))
-        return of_rows, places
+        of_values: Integers = _ranked_values(encoded.dictionary)[encoded.indices.to_numpy()]
+        return of_values
     return _ranked_values(column.cast(pyarrow.int8()) if types.is_boolean(kind) else column)
 
 
-def _ranked_values(column: pyarrow.Array) -> tuple[Any, Any]:
+def _ranked_values(column: pyarrow.Array) -> Integers:
     order = compute.array_sort_indices(column).to_numpy()
     ordered = column.take(pyarrow.array(order))
     begins = numpy.ones(len(order), numpy.bool_)
@@ -160,10 +171,9 @@ def _ranked_values(column: pyarrow.Array) -> tuple[Any, Any]:
         one, other = ordered.slice(1), ordered.slice(0, len(order) - 1)
         same = compute.equal(one, other).fill_null(False)
         if types.is_floating(column.type):
-            # NaN does not equal itself, and has to be found again when it goes.
+            # NaN does not equal itself, and there is one of it.
             same = compute.or_(same, compute.and_(compute.is_nan(one), compute.is_nan(other)).fill_null(False))
         begins[1:] = ~same.to_numpy(zero_copy_only=False)
-    of_ordered = numpy.cumsum(begins) - 1
-    ranks = numpy.empty(len(order), numpy.int64)
-    ranks[order] = of_ordered
-    return ranks, order[begins]
+    ranks: Integers = numpy.empty(len(order), numpy.int64)
+    ranks[order] = numpy.cumsum(begins) - 1
+    return ranks

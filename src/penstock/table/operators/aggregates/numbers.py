@@ -97,9 +97,11 @@ class Sum(Aggregate):
         before = self._sums.numbers(runs.slots)
         sums: numpy.ndarray
         if self._is_float:
-            sums = numpy.where(signs == 0, self._type(0), values * signs.astype(self._type))
-            sums[runs.starts] = before + sums[runs.starts]
-            runs.accumulate(numpy.add, sums)
+            # NaN and infinite sums come without a warning, as in Java.
+            with numpy.errstate(invalid="ignore", over="ignore"):
+                sums = numpy.where(signs == 0, self._type(0), values * signs.astype(self._type))
+                sums[runs.starts] = before + sums[runs.starts]
+                runs.accumulate(numpy.add, sums)
         else:
             sums = runs.sums(values * signs) + runs.of_runs(before)
         self._sums.put_numbers(runs.slots, sums[runs.ends])
@@ -120,7 +122,9 @@ def average_of(sums: numpy.ndarray, counts: numpy.ndarray, kind: pyarrow.DataTyp
     """Return AVG: of integers the quotient without its fraction."""
     divisors = numpy.where(counts == 0, 1, counts)
     if sums.dtype.kind == "i":
-        quotients = numpy.abs(sums) // numpy.abs(divisors) * numpy.sign(sums) * numpy.sign(divisors)
+        # The absolute value of the smallest integer would be negative.
+        with numpy.errstate(over="ignore"):
+            quotients = (sums - numpy.fmod(sums, divisors)) // divisors
     else:
         quotients = sums / divisors
     return with_nulls(quotients, counts != 0, kind)

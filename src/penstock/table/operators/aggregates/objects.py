@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import pickle
 from abc import abstractmethod
@@ -26,12 +25,16 @@ class ObjectAggregate(Aggregate):
     """Base: `create`, `with_row` and `value` of one key."""
 
     def __init__(self, result_type: pyarrow.DataType) -> None:
-        self.objects = PlainObjects(copy.deepcopy)
+        self.objects = PlainObjects(self.copied)
         super().__init__(result_type, [self.objects], [pyarrow.binary()])
 
     @abstractmethod
     def create(self) -> Any:
         """Return the state of a new key."""
+
+    def copied(self, state: Any) -> Any:
+        """Return a copy of a state that is changed in place, in one step: a thread may ask while it is changed."""
+        return state
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         """Add a row, or retract it. Return the state, which may be the same object."""
@@ -84,7 +87,7 @@ class ObjectAggregate(Aggregate):
             if packed is not None:
                 # Subtasks of the same job have packed it.
                 more = pickle.loads(packed)
-                states[slot] = more if states[slot] is None else self.merged(states[slot], more)
+                states[slot] = self.merged(self.create() if states[slot] is None else states[slot], more)
 
 
 class ListedValues(ObjectAggregate):
@@ -99,6 +102,10 @@ class ListedValues(ObjectAggregate):
 
     def create(self) -> Any:
         return [], []
+
+    def copied(self, state: Any) -> Any:
+        rows, missing = state
+        return rows.copy(), missing.copy()
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         rows, missing = state
@@ -200,6 +207,9 @@ class Collect(ObjectAggregate):
 
     def create(self) -> Any:
         return {}
+
+    def copied(self, state: Any) -> Any:
+        return state.copy()
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         return self._changed(state, values[0], sign)

@@ -13,7 +13,9 @@ import pyarrow
 
 from penstock.engine.runtime.columns.keys import keys_of
 from penstock.engine.runtime.columns.runs import Runs
+from penstock.engine.state.arrays.key_slots import KeySlots
 from penstock.engine.state.arrays.row_keys import Integers
+from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.aggregate_calls import Calls
 from penstock.table.operators.aggregates.base import Aggregate
 from penstock.table.operators.aggregates.numbers import Count
@@ -42,7 +44,7 @@ def by_aggregate(
 
 
 class Groups:
-    """Aggregates of the rows of one bundle, by numbers of their groups. They last as long as the bundle."""
+    """The number of rows and the aggregates of groups, by the numbers of these."""
 
     def __init__(self, aggregates: Sequence[Aggregate]) -> None:
         self.rows = Count()
@@ -53,6 +55,16 @@ class Groups:
         in_order = signs[runs.order]
         self.rows.add_counts(runs, in_order)
         calls.add(self.aggregates, columns, runs, in_order)
+
+    @property
+    def arrays(self) -> list[StateArray]:
+        """The arrays of which they consist."""
+        return [array for one in (self.rows, *self.aggregates) for array in one.arrays]
+
+    def clear(self, groups: Integers) -> None:
+        """Let groups begin again."""
+        for one in (self.rows, *self.aggregates):
+            one.clear(groups)
 
     def make_room(self, groups: int) -> None:
         """Make room for so many groups."""
@@ -69,7 +81,8 @@ def group_numbers(columns: Sequence[pyarrow.Array], rows: int) -> Integers:
     if not columns:
         return numpy.zeros(rows, numpy.int64)
     if any(pyarrow.types.is_nested(column.type) for column in columns):
-        return keys_of(columns, exact=True).codes
+        # Equal lists have the same key, but codes of their own.
+        return KeySlots().slots_of(keys_of(columns, exact=True))
     numbers, _ = _coded(columns[0])
     for column in columns[1:]:
         more, distinct = _coded(column)

@@ -19,7 +19,7 @@ from penstock.engine.state.arrays.row_keys import Integers, Mask
 from penstock.table.operators.aggregates.base import Aggregate, RunRows
 from penstock.table.operators.aggregates.distinct import in_runs
 from penstock.table.operators.aggregates.extremes import ranked, value_array
-from penstock.table.operators.keyed.value_counts import ValueCounts
+from penstock.table.operators.keyed.value_counts import ValueCounts, plain
 
 
 class RetractedExtreme(Aggregate):
@@ -71,7 +71,8 @@ class RetractedExtreme(Aggregate):
         """Return the best value after each row, and note the last ones. All is in the order of runs."""
         both = pyarrow.concat_arrays([before, values])
         known = len(before)
-        ranks, _ = ranked(both)
+        # By their bits: a value that goes is the one that came, and -0.0 is less than 0.0, as in Flink.
+        ranks = ranked(plain(both))
         nothing, better = (-1, numpy.maximum) if self._is_max else (len(both), numpy.minimum)
         ranks = numpy.where(both.is_valid().to_numpy(zero_copy_only=False), ranks, nothing)
         best = numpy.where(changes > 0, ranks[known:], nothing)

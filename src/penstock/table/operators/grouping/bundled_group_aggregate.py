@@ -53,8 +53,7 @@ class BundledAggregateOperator(GroupingOperator, BundledOperator):
         given = self._changes(rows, runs, before, existed=existed, exist=exist)
         gone = slots[~exist]
         if len(gone):
-            for one in (self._rows, *self._aggregates):
-                one.clear(gone)
+            self._groups.clear(gone)
             self.remove(gone)
         return given
 

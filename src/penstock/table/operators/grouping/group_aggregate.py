@@ -4,7 +4,8 @@ The first row of a key gives +I; one that changes results -U with the former and
 the last row -D. Source: Flink's GroupAggFunction, with mini-batch off.
 
 The rows of a chunk are sorted by key, stably, so that those of a key are a run. Each aggregate computes its result
-after every row at once; results before a row are those after the row before it, or those of the state.
+after every row at once; results before a row are those after the row before it, or those of the state. Where a key ends
+within a chunk, its lives there are computed at once too: each begins without a value.
 """
 
 from __future__ import annotations
@@ -81,9 +82,7 @@ class GroupAggregateOperator(GroupingOperator):
             chunk, signs, slots = chunk.selected(places), signs[places], slots[places]
         added = self._added(chunk, signs, slots, groups)
         changes, rows = self._emitted(chunk, added)
-        gone = added.runs.slots[added.counts[added.runs.ends] == 0]
-        for one in (groups.rows, *groups.aggregates):
-            one.clear(gone)
+        groups.clear(added.runs.slots[added.counts[added.runs.ends] == 0])
         return None if changes is None else (changes, places[rows])
 
     def _remove_ended(self, slots: Integers) -> None:

@@ -47,7 +47,7 @@ class GroupingOperator(KeyedTableOperator):
         # The number of rows tells when a key ends. Without retraction it tells that a key has begun.
         self._groups = Groups(self._calls.aggregates())
         self._rows, self._aggregates = self._groups.rows, self._groups.aggregates
-        return [array for one in (self._rows, *self._aggregates) for array in one.arrays]
+        return self._groups.arrays
 
     def columns_of(self, rows: Columns) -> list[pyarrow.Array | None]:
         """Return the columns of the input by position, those that are not read as None."""

@@ -277,6 +277,9 @@ def plain(column: pyarrow.Array) -> pyarrow.Array:
 def _column(values: Any, kind: pyarrow.DataType) -> pyarrow.Array:
     """Return values as a column: what `plain` has made of one."""
     stored = _stored_type(kind)
+    if not len(values):
+        # Integers, as long as no value has come; not all types are cast from these.
+        return pyarrow.array([], kind)
     if stored is None:
         return pyarrow.array(values).cast(kind) if isinstance(values, numpy.ndarray) else pyarrow.array(values, kind)
     numbers = numpy.array(values, stored.to_pandas_dtype())

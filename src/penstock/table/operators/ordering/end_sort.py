@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.columns.to_values import python_values
 from penstock.common.constants import MAX_TIMESTAMP
-from penstock.common.values.exact_floats import exact
 from penstock.engine.runtime.columns.chunk import Columns
 from penstock.table.operators.changelog import signs_of
+from penstock.table.operators.keyed.row_identity import identity_keys
 from penstock.table.operators.keyed.table_keys import selector_of
 from penstock.table.operators.keyed.timed import TimedOperator
 from penstock.table.operators.ordering.sorting import SortColumn
@@ -22,7 +21,8 @@ if TYPE_CHECKING:
     from penstock.engine.runtime.task.context import OperatorContext
 
 ROWS_TABLE = "(sort) counts"
-"""0 -> (row, how many of it there are), ..."""
+"""0 -> [(row, how many of it there are), ...]"""
+Row = tuple[Any, ...]
 
 
 class EndSortOperator(TimedOperator):
@@ -39,29 +39,32 @@ class EndSortOperator(TimedOperator):
 
     def open(self) -> None:
         super().open()
-        self._counts: Counter[tuple[Any, ...]] = Counter()
-        self._counts.update({exact(row): count for row, count in self._table.get(0) or ()})
+        self._counts: dict[Any, tuple[Row, int]] = {}
+        """By a key that is equal for equal rows: a row, and how many there are."""
+        if kept := self._table.get(0):
+            batch = self._columns.exact_batch(list(zip(*(row for row, _ in kept), strict=True)))
+            self._counts = dict(zip(identity_keys(batch.columns).to_list(), kept, strict=True))
 
     def process(self, chunk: Columns) -> bool:
         rows = zip(*map(python_values, chunk.batch.columns), strict=True)
-        counts = self._counts
-        for sign, row in zip(signs_of(chunk).tolist(), map(exact, rows), strict=True):
-            count = counts[row] + sign
+        keys, counts = identity_keys(chunk.batch.columns).to_list(), self._counts
+        for sign, key, row in zip(signs_of(chunk).tolist(), keys, rows, strict=True):
+            count = counts[key][1] + sign if key in counts else sign
             if count:
-                counts[row] = count
+                counts[key] = row, count
             else:
-                del counts[row]
+                del counts[key]
         return True
 
     def due(self, until: int) -> Iterator[Columns]:
         if until < MAX_TIMESTAMP:
             return
-        rows = list(self._counts.elements())
+        rows = [row for row, count in self._counts.values() for _ in range(count)]
         self._counts.clear()
         if rows:
             batch = self._columns.exact_batch(list(zip(*rows, strict=True)))
             yield sorted_by(Columns(batch), self._order_by)
 
     def prepare_snapshot(self, checkpoint_id: int, savepoint: bool) -> list[Any]:
-        self._table.put(0, list(self._counts.items()))
+        self._table.put(0, list(self._counts.values()))
         return super().prepare_snapshot(checkpoint_id, savepoint)

@@ -148,12 +148,12 @@ class Sessions(StateArray):
         self._are_there[sessions] = False
         self._gone += len(sessions)
         self._lists.keep(numpy.unique(self.slots[sessions]), self._are_there)
-        for array in self._arrays():
+        for array in self._groups.arrays:
             array.clear(sessions)
 
     def compact(self) -> None:
         """Give the sessions that are there other numbers, if many are gone."""
-        for array in self._arrays():
+        for array in self._groups.arrays:
             array.compact()
         if self._gone > MANY_GONE and 2 * self._gone > self._used:
             self._keep(numpy.flatnonzero(self._are_there[: self._used]))
@@ -198,7 +198,7 @@ class Sessions(StateArray):
         if self._used > self._room:
             self._room = max(self._used, 2 * self._room)
             self._grow_bounds()
-            for array in self._arrays():
+            for array in self._groups.arrays:
                 array.grow(self._room)
         self.slots[first : self._used] = slots
         self._are_there[first : self._used] = True
@@ -213,13 +213,10 @@ class Sessions(StateArray):
         self.slots, self.starts, self.ends = (grown(one, self._room, 0) for one in (self.slots, self.starts, self.ends))
         self._are_there = grown(self._are_there, self._room, False)
 
-    def _arrays(self) -> list[StateArray]:
-        return [array for one in (self._groups.rows, *self._groups.aggregates) for array in one.arrays]
-
     def _keep(self, sessions: Integers) -> None:
         """Keep these sessions alone, which get the numbers 0, 1, 2 and so on."""
         self.slots, self.starts, self.ends = self.slots[sessions], self.starts[sessions], self.ends[sessions]
-        for array in self._arrays():
+        for array in self._groups.arrays:
             array.keep(sessions)
         self._room = self._used = len(sessions)
         self._are_there, self._gone = numpy.ones(self._used, numpy.bool_), 0
@@ -253,7 +250,7 @@ class Sessions(StateArray):
     def stored(self, slots: Integers) -> StoredColumn:
         listed = self._lists.of(slots)
         there = listed.items
-        columns = [column.values() for column in (array.stored(there) for array in self._arrays())]
+        columns = [column.values() for column in (array.stored(there) for array in self._groups.arrays)]
         bounds = [self.starts[there].tolist(), self.ends[there].tolist()]
         found: list[Any] = [None] * len(slots)
         for place, *values in zip(listed.places.tolist(), *bounds, *columns, strict=True):
@@ -275,10 +272,10 @@ class Sessions(StateArray):
         sessions = numpy.arange(first, self._used)
         self.starts[sessions], self.ends[sessions] = starts, ends
         self._put_in_order(first)
-        for array, column in zip(self._arrays(), columns, strict=True):
+        for array, column in zip(self._groups.arrays, columns, strict=True):
             array.load(sessions, column)
 
     @property
     def bytes_per_key(self) -> int:
-        per_session = _SESSION_BYTES + sum(array.bytes_per_key for array in self._arrays())
+        per_session = _SESSION_BYTES + sum(array.bytes_per_key for array in self._groups.arrays)
         return (self._room * per_session + self._lists.nbytes) // max(1, self._slots_room)
