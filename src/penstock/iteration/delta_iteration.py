@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.iterative_stream import nothing
 from penstock.datastream.next_call import Unfinished
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
@@ -18,7 +19,6 @@ from penstock.iteration.superstep_stream import (
     check_streams,
     is_unbounded,
     iterate,
-    nothing,
 )
 
 E = TypeVar("E")

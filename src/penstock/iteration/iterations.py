@@ -10,7 +10,7 @@ import msgspec
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.arguments import check_parameters
 from penstock.datastream.data_stream import DataStream
-from penstock.datastream.iterative_stream import comes_from
+from penstock.engine.plan.upstream import comes_from
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.iteration.replayable_data_streams import ReplayableDataStreamList

@@ -12,14 +12,14 @@ from penstock.common.time import Time
 from penstock.common.types.whole_numbers import as_int
 from penstock.datastream.data_stream import DataStream, check_one_environment
 from penstock.datastream.functions import CoProcessFunction
-from penstock.datastream.iterative_stream import comes_from
-from penstock.datastream.program_graph import unbounded_source_of
+from penstock.datastream.iterative_stream import nothing
 from penstock.datastream.window import TumblingEventTimeWindows
 from penstock.engine.plan.transformations import (
     PartitionTransformation,
     SuperstepsTransformation,
     UnionTransformation,
 )
+from penstock.engine.plan.upstream import comes_from, unbounded_source_of, upstream
 from penstock.engine.runtime.network.edge import FeedbackRole
 from penstock.engine.runtime.operators.superstep_head import RESULT, SuperstepHead, SuperstepRules
 from penstock.iteration.replay import enter_function, replay_function
@@ -94,11 +94,6 @@ def is_unbounded(stream: DataStream[Any], rules: SuperstepRules) -> bool:
     return unbounded is not None
 
 
-def nothing(record: Any) -> bool:
-    """Return False: a filter that no record passes."""
-    return False
-
-
 def superstep_windows() -> TumblingEventTimeWindows[Any]:
     """Return the assigner of windows with the records of one superstep each."""
     return TumblingEventTimeWindows.of(Time.milliseconds(1))
@@ -137,16 +132,7 @@ def check_feedback(method: str, streams: Sequence[Any], heads: Sequence[Superste
 
 def is_in_supersteps(stream: DataStream[Any]) -> bool:
     """Return whether a stream is derived from a structured iteration."""
-    seen: set[int] = set()
-    waiting = [stream._transformation]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, SuperstepsTransformation):
-            return True
-        if one.id not in seen:
-            seen.add(one.id)
-            waiting.extend(one.inputs)
-    return False
+    return any(isinstance(one, SuperstepsTransformation) for one in upstream([stream._transformation]))
 
 
 class SuperstepStream(DataStream[T]):
