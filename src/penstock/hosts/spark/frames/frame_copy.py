@@ -18,10 +18,10 @@ from penstock.common.errors import SourceError
 from penstock.common.files.file_systems import file_system_of
 from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.exact_files import exact_files
+from penstock.hosts.spark.frames.folders import for_spark, new_folder
 from penstock.hosts.spark.frames.frame_session import users_session_of
 from penstock.hosts.spark.frames.held_settings import HeldSettings
 from penstock.hosts.spark.frames.part_frame import PartFrame
-from penstock.hosts.spark.frames.place import for_spark, new_folder
 from penstock.hosts.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
