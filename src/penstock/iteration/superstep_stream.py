@@ -72,7 +72,7 @@ class SuperstepStream(DataStream[T]):
         self._head = SuperstepsTransformation(environment.next_id(), head.name, initial._transformation, head)
         super().__init__(environment, self._head)
         self._rules = head.rules
-        self._is_unbounded = head.follows
+        self._is_unbounded = head.is_unbounded
         self._entered: list[DataStream[Any]] = []
         """The bounded streams that have entered the iteration. All heads of an iteration have the same list."""
         self._entering: list[SuperstepStream[Any]] = []
@@ -124,7 +124,7 @@ class SuperstepStream(DataStream[T]):
         check_one_environment("enter", self, stream)
         check_rules_of_unbounded(stream, self._rules)
         if is_unbounded(stream):
-            head: SuperstepStream[R] = SuperstepStream(stream, SuperstepHead("Enter", self._rules, follows=True))
+            head: SuperstepStream[R] = SuperstepStream(stream, SuperstepHead("Enter", self._rules, is_unbounded=True))
             head._decide_with(self)
             self._entering.append(head)
             return head
