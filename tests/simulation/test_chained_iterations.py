@@ -244,7 +244,7 @@ def test_chained_iterations_survive_faults(name: str, seeds: int) -> None:
 
 def one_head_knows(patch: pytest.MonkeyPatch) -> None:
     """A head passes barriers on although the iterations before have ended: others wait for a boundary."""
-    patch.setattr(SuperstepHead, "others_run", property(lambda self: True, lambda self, value: None), raising=False)
+    patch.setattr(SuperstepHead, "earlier_runs", property(lambda self: True, lambda self, value: None), raising=False)
 
 
 def nothing_is_in_fields(patch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,28 @@ def grown_components() -> list[Any]:
     return [(vertex, found[vertex]) for vertex in in_graph]
 
 
+# Delta, deferred: the last superstep has a delta, and feeds nothing back.
+
+
+def deferring(parallelism: int) -> StreamExecutionEnvironment:
+    """Return a program whose entries and messages arrive while messages go round, and end with the delta."""
+    env = environment(parallelism)
+    arrived = numbers(env).map(lambda value: value[0] * RECORDS + value[1])
+    entries, messages = arrived.map(lambda key: (key, -1)), arrived.map(lambda key: (key, 3))
+    iteration = iterate_delta(entries, messages, key=lambda entry: entry[0], deferred=True)
+    left = iteration.solution_set.co_group(
+        iteration.workset, lambda key, entry, messages: min(messages), key=lambda message: message[0]
+    )
+    again = left.filter(lambda message: message[1] > 0).map(lambda message: (message[0], message[1] - 1))
+    iteration.close_with(left, again.rebalance()).print()
+    return env
+
+
+def after_deferring() -> list[Any]:
+    """Return the results of `deferring`."""
+    return [(split * RECORDS + number, 0) for split, number in all_numbers()]
+
+
 # Several streams: a bounded variable is there before the first record of an unbounded data stream.
 
 
@@ -165,6 +187,7 @@ PROGRAMS: dict[str, tuple[Callable[[int], StreamExecutionEnvironment], Callable[
     "counting": (counting, after_counting),
     "lonely": (lonely, after_lonely),
     "growing": (growing, grown_components),
+    "deferring": (deferring, after_deferring),
     "entering": (entering, after_entering),
 }
 

@@ -44,7 +44,7 @@ PRINTED = {
     "class StagedTableSink": "('JFK', 90.0), ('LGA', 5.0)]\n",
     "class Totals": "airport-delay [('",
     "class CountPerMinute": "",
-    "supersteps_max=10": "",
+    **dict.fromkeys(("supersteps_max=10", "def smaller", "class Newton"), ""),
     "class Least(ArrayStep)": "",
     "def with_interest": "",
     "class Basket": SHOWN,

@@ -18,7 +18,8 @@ from penstock.datastream import StreamExecutionEnvironment
 from penstock.datastream.connectors.data_frame import StreamingDataFrameSource
 from penstock.hosts.spark.driver.held_slots import HELD_SLOTS
 from penstock.hosts.spark.driver.session import session_for
-from penstock.hosts.spark.frames.frame_query import BatchFolder, FrameQuery, QuerySettings
+from penstock.hosts.spark.frames.batch_folder import BatchFolder
+from penstock.hosts.spark.frames.frame_query import FrameQuery, QuerySettings
 
 pytestmark = pytest.mark.spark
 PATIENCE = 100

@@ -53,7 +53,6 @@ from penstock.datastream.functions import (
 from penstock.datastream.next_call import missing_method
 from penstock.datastream.operator_settings import OperatorSettings, buffer_timeout
 from penstock.datastream.program_ends import collected, printed, written
-from penstock.datastream.program_graph import unbounded_source_of
 from penstock.engine.plan.column_operators import on_columns
 from penstock.engine.plan.function_relations import ColumnFunction
 from penstock.engine.plan.relations import ForOperators, Project
@@ -65,6 +64,7 @@ from penstock.engine.plan.transformations import (
     SideOutputTransformation,
     Transformation,
 )
+from penstock.engine.plan.upstream import unbounded_source_of
 from penstock.engine.runtime.network.partitioners import (
     BroadcastPartitioner,
     CustomPartitioner,

@@ -11,7 +11,8 @@ from penstock.common.time import TimeLength, to_milliseconds
 from penstock.common.typeinfo import TypeInformation
 from penstock.datastream.connected_streams import ConnectedStreams
 from penstock.datastream.data_stream import DataStream, check_one_environment
-from penstock.engine.plan.transformations import FeedbackTransformation, Transformation
+from penstock.engine.plan.transformations import FeedbackTransformation
+from penstock.engine.plan.upstream import comes_from
 from penstock.engine.runtime.operators.iteration import IterationHead
 
 T = TypeVar("T")
@@ -71,7 +72,7 @@ class ConnectedIterativeStreams(ConnectedStreams[T, F], Generic[T, F]):
 
     def __init__(self, stream: DataStream[T], max_wait_ms: int, feedback_type: TypeInformation | None) -> None:
         # The head needs only the event time and the end of the input, which may end the loop, but not its records.
-        self._iteration: IterativeStream[Any] = IterativeStream(stream.filter(_none), max_wait_ms)
+        self._iteration: IterativeStream[Any] = IterativeStream(stream.filter(nothing), max_wait_ms)
         self._iteration._head.output_type = feedback_type
         super().__init__(stream, self._iteration)
 
@@ -80,19 +81,6 @@ class ConnectedIterativeStreams(ConnectedStreams[T, F], Generic[T, F]):
         return self._iteration.close_with(feedback_stream)
 
 
-def _none(value: Any) -> bool:
-    return False
-
-
-def comes_from(transformation: Transformation, head: Transformation) -> bool:
-    """Return whether a stream is derived from the head of an iteration."""
-    seen: set[int] = set()
-    waiting = [transformation]
-    while waiting:
-        one = waiting.pop()
-        if one is head:
-            return True
-        if one.id not in seen:
-            seen.add(one.id)
-            waiting.extend(one.inputs)
+def nothing(record: Any) -> bool:
+    """Return False: a filter that no record passes."""
     return False

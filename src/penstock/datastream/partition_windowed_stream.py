@@ -19,10 +19,10 @@ from penstock.datastream.arguments import as_function, check_aggregate, field_na
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import AggregateFunction, KeySelector, MapPartitionFunction, ReduceFunction
 from penstock.datastream.next_call import Unfinished
-from penstock.datastream.program_graph import unbounded_source_of
 from penstock.datastream.windowed_stream import WindowedStream
 from penstock.engine.plan.relations import ForOperators, SortGroups, SortPartition
 from penstock.engine.plan.transformations import Transformation
+from penstock.engine.plan.upstream import unbounded_source_of
 from penstock.engine.runtime.operators.function import UserFunction
 from penstock.engine.runtime.operators.group_calls import AGGREGATE, MAP_PARTITION, REDUCE
 from penstock.engine.runtime.operators.map_partition import MapPartitionOperator, SortPartitionOperator

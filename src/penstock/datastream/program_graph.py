@@ -12,7 +12,7 @@ from penstock.common.execution_config import ExecutionConfig
 from penstock.engine.plan.loop_checks import check_loops
 from penstock.engine.plan.stream_graph import NOTHING_REPLACED, GraphSettings, StreamGraph
 from penstock.engine.plan.superstep_checks import check_structured_iterations
-from penstock.engine.plan.transformations import SourceTransformation, Transformation
+from penstock.engine.plan.transformations import Transformation
 from penstock.engine.runtime.execution_mode import BATCH, STREAMING, ExecutionMode
 
 
@@ -60,16 +60,3 @@ def execution_mode(graph: StreamGraph, configuration: Configuration) -> Executio
             f"the source '{unbounded[0]}' is unbounded, so the job can't run in BATCH mode: use STREAMING"
         )
     return STREAMING if mode is RuntimeExecutionMode.STREAMING or unbounded else BATCH
-
-
-def unbounded_source_of(stream: Transformation) -> str | None:
-    """Return the name of an unbounded source of a stream, or None if all are bounded."""
-    waiting, seen = [stream], {stream.id}
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, SourceTransformation) and one.source.get_boundedness() is not Boundedness.BOUNDED:
-            return one.name
-        new = [input for input in one.inputs if input.id not in seen]
-        seen.update(input.id for input in new)
-        waiting += new
-    return None

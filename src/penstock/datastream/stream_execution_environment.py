@@ -421,8 +421,8 @@ class StreamExecutionEnvironment(DriverOnly):
         """
         from penstock.connectors.frames.source import TableSource, table_of
         from penstock.datastream.connectors.data_frame import DataFrameSource, StreamingDataFrameSource
+        from penstock.hosts.spark.frames.folders import durable_directory
         from penstock.hosts.spark.frames.frame_session import users_session_of
-        from penstock.hosts.spark.frames.place import durable_directory
 
         watermarks = watermark_strategy or WatermarkStrategy.no_watermarks()
         table = table_of(frame)

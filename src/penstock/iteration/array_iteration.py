@@ -21,10 +21,10 @@ from penstock.api.runtime_context import RuntimeContext
 from penstock.api.state.descriptors import ListStateDescriptor
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import CoProcessFunction, ProcessFunction
-from penstock.engine.runtime.operators.superstep_head import SuperstepRules
 from penstock.engine.runtime.task.context import shortened
+from penstock.iteration.arguments import check_stream, is_unbounded
 from penstock.iteration.listener import IterationListener
-from penstock.iteration.superstep_stream import check_stream, is_unbounded, iterate
+from penstock.iteration.superstep_stream import iterate
 
 Arrays: TypeAlias = "dict[str, np.ndarray[Any, Any]]"
 """A chunk: arrays of equal lengths by name, one of which is the key."""
@@ -79,7 +79,7 @@ def iterate_arrays(
     """
     for stream in (entries, workset, *([] if static is None else [static])):
         check_stream("iterate_arrays", stream)
-        if is_unbounded(stream, SuperstepRules()):
+        if is_unbounded(stream):
             raise ValueError(f"'{stream.get_name()}' is unbounded, but iterate_arrays sorts all of it in superstep 0")
     if not isinstance(step, ArrayStep):
         raise TypeError(f"expected an object derived from ArrayStep, got {step!r}")

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from penstock.datastream.arguments import check_parameters
 from penstock.datastream.data_stream import DataStream
 from penstock.datastream.functions import CoProcessFunction
+from penstock.iteration.arguments import check_stream, is_in_supersteps
 from penstock.iteration.listener import IterationListener
-from penstock.iteration.superstep_stream import check_stream, is_in_supersteps
 
 T = TypeVar("T")
 B = TypeVar("B")

@@ -7,19 +7,12 @@ from typing import Any, Generic, TypeVar
 
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.data_stream import DataStream
+from penstock.datastream.iterative_stream import nothing
 from penstock.datastream.next_call import Unfinished
 from penstock.engine.runtime.network.edge import FeedbackRole
-from penstock.engine.runtime.operators.superstep_head import SuperstepRules
+from penstock.iteration.arguments import check_from_inside, check_stream, check_streams, is_unbounded
 from penstock.iteration.solution_set import SOLUTION, SolutionSet, last_entries
-from penstock.iteration.superstep_stream import (
-    SuperstepStream,
-    check_feedback,
-    check_stream,
-    check_streams,
-    is_unbounded,
-    iterate,
-    nothing,
-)
+from penstock.iteration.superstep_stream import SuperstepStream, iterate
 
 E = TypeVar("E")
 W = TypeVar("W")
@@ -58,7 +51,7 @@ def iterate_delta(
         none = initial_solution.filter(nothing).name("Empty delta")
         delta = iterate(none, supersteps_max, name=f"{name}: delta", **rules)
         delta._decide_with(workset)
-    if is_unbounded(initial_solution, SuperstepRules(supersteps_max, slack, criteria=criteria or {})):
+    if is_unbounded(initial_solution):
         initial_solution = workset.enter(initial_solution)
     return DeltaIteration(workset, delta, initial_solution, key)
 
@@ -111,16 +104,8 @@ class DeltaIteration(Unfinished, Generic[E, W]):
         outputs: Sequence[DataStream[Any]],
     ) -> DataStream[E]:
         self.workset._check_open()
-        check_feedback("close_with", [delta, workset, *outputs], [self.workset, head, *self.workset._entering])
-        self.workset._hold_back("close_with", outputs, [delta, workset])
-        self.workset._feed_back("close_with", workset)
-        self.workset._count("close_with", delta, FeedbackRole.ENDS)
-        # The head of the delta is in the iteration, even if nothing there reads it: all heads have to know which
-        # barrier waits at each of its subtasks, these included.
         heads: list[SuperstepStream[Any]] = [self.workset, head, *self.workset._entering]
-        for one in heads:
-            one._count("close_with", head, FeedbackRole.ENDS)
-        head._feed_back("close_with", delta, FeedbackRole.DELTA)
-        head._count("close_with", workset, FeedbackRole.COUNT)
-        self.workset._close_entering("close_with", [self.workset, head], [workset, delta], outputs)
+        check_from_inside("close_with", [delta, workset, *outputs], heads)
+        fed_back = [self.workset._fed_back(workset), head._fed_back(delta, FeedbackRole.DELTA)]
+        self.workset._close(fed_back, None, outputs)
         return last_entries(self._initial_solution, head.union(head.result), self._key)

@@ -10,11 +10,10 @@ import msgspec
 from penstock.api.functions.aggregator import Aggregator, ConvergenceCriterion
 from penstock.datastream.arguments import check_parameters
 from penstock.datastream.data_stream import DataStream
-from penstock.datastream.iterative_stream import comes_from
-from penstock.engine.runtime.network.edge import FeedbackRole
-from penstock.engine.runtime.operators.superstep_head import SuperstepRules
+from penstock.engine.plan.upstream import comes_from
+from penstock.iteration.arguments import check_from_inside, check_stream, check_streams, is_unbounded
 from penstock.iteration.replayable_data_streams import ReplayableDataStreamList
-from penstock.iteration.superstep_stream import SuperstepStream, check_feedback, check_streams, is_unbounded, iterate
+from penstock.iteration.superstep_stream import SuperstepStream, iterate
 
 
 class IterationConfig(msgspec.Struct, frozen=True):
@@ -73,7 +72,7 @@ class Iterations:
                 f"config must be an IterationConfig, e.g. IterationConfig(supersteps_max=10), got {config!r}"
             )
         for stream in [*init_variable_streams, *_streams(data_streams)]:
-            if is_unbounded(stream, SuperstepRules()):
+            if is_unbounded(stream):
                 raise ValueError(
                     f"'{stream.get_name()}' is unbounded: use Iterations.iterate_unbounded_streams, or a bounded source"
                 )
@@ -120,26 +119,12 @@ def _iterated(
     for head in heads:
         head._decide_with(heads[0])
     result = _checked(body(heads, [*_entered(data_streams, heads[0])]))
-    feedback = result.feedback_variable_streams
+    feedback, termination = result.feedback_variable_streams, result.termination_criteria
     _check_number(result, len(heads))
-    criteria = [] if result.termination_criteria is None else [result.termination_criteria]
     from_inside = [*heads, *heads[0]._entering]
-    check_feedback("the iteration", [*feedback, *criteria], from_inside)
-    outputs = _derived(result.output_streams, from_inside)
-    heads[0]._hold_back("the iteration", outputs, [*feedback, *criteria])
-    heads[0]._close_entering("the iteration", heads, feedback, outputs)
-    for head, stream in zip(heads, feedback, strict=True):
-        head._feed_back("the iteration", stream)
-        for other in feedback:
-            # All heads decide when the iteration ends, so each has to know of all feedback.
-            if other is not stream:
-                head._count("the iteration", other, FeedbackRole.COUNT)
-        for other_head in heads:
-            # A variable that nothing is derived from still runs in the supersteps of the others.
-            if not any(comes_from(fed_back._transformation, other_head._head) for fed_back in feedback):
-                head._count("the iteration", other_head, FeedbackRole.ENDS)
-        if result.termination_criteria is not None:
-            head._count("the iteration", result.termination_criteria, FeedbackRole.TERMINATION)
+    check_from_inside("the body", feedback if termination is None else [*feedback, termination], from_inside)
+    fed_back = [head._fed_back(stream) for head, stream in zip(heads, feedback, strict=True)]
+    heads[0]._close(fed_back, termination, _derived(result.output_streams, from_inside))
     return list(result.output_streams)
 
 
@@ -160,6 +145,8 @@ def _checked(result: Any) -> IterationBodyResult:
         )
     check_streams("feedback_variable_streams", result.feedback_variable_streams)
     check_streams("output_streams", result.output_streams)
+    if result.termination_criteria is not None:
+        check_stream("termination_criteria", result.termination_criteria)
     return result
 
 
@@ -185,7 +172,7 @@ def _entered(
 ) -> Iterator[DataStream[Any]]:
     if not isinstance(streams, ReplayableDataStreamList):
         # A bounded stream is used as it is: it only holds back superstep 0.
-        yield from (head.enter(stream) if is_unbounded(stream, SuperstepRules()) else stream for stream in streams)
+        yield from (head.enter(stream) if is_unbounded(stream) else stream for stream in streams)
         return
     for stream, is_replayed in streams.streams:
         yield head.replay(stream) if is_replayed else head.enter(stream)

@@ -19,7 +19,7 @@ from penstock.datastream.keyed_stream import KeyedStream
 from penstock.datastream.next_call import Unfinished
 from penstock.engine.runtime.operators.solution_set import SolutionSetOperator
 from penstock.engine.runtime.task.context import shortened
-from penstock.iteration.superstep_stream import check_stream
+from penstock.iteration.arguments import check_stream
 
 E = TypeVar("E")
 W = TypeVar("W")

@@ -9,7 +9,7 @@ from penstock.engine.plan.plan import Plan
 from penstock.engine.plan.regions import loops_of, reached
 from penstock.engine.plan.stream_graph import StreamEdge
 from penstock.engine.runtime.network.superstep_partitioners import EndPartitioner
-from penstock.engine.runtime.operators.superstep_head import END, OTHERS, SuperstepHead
+from penstock.engine.runtime.operators.superstep_head import EARLIER, END, SuperstepHead
 
 
 def await_earlier_iterations(plan: Plan) -> Plan:
@@ -23,14 +23,14 @@ def await_earlier_iterations(plan: Plan) -> Plan:
     iterations = [
         (loop, inside)
         for loop in (loops_of(plan.nodes, edges) if len(heads) > 1 else ())
-        if (inside := sorted(loop & heads.keys())) and not any(heads[id].follows for id in inside)
+        if (inside := sorted(loop & heads.keys())) and not any(heads[id].is_unbounded for id in inside)
     ]
     after: dict[int, list[int]] = {}
     for source, target in edges:
         after.setdefault(source, []).append(target)
     added = [
         # One head of the earlier iteration knows all: the others leave each superstep, and its end, at the same place.
-        StreamEdge(earlier[0], head, EndPartitioner(), tag=END, input_index=OTHERS)
+        StreamEdge(earlier[0], head, EndPartitioner(), tag=END, input_index=EARLIER)
         for loop, earlier in iterations
         for later in (inside for other, inside in iterations if other is not loop and reached(min(loop), after) & other)
         for head in later
@@ -40,6 +40,6 @@ def await_earlier_iterations(plan: Plan) -> Plan:
     nodes = dict(plan.nodes)
     for id in {edge.target for edge in added}:
         head = copy.copy(heads[id])
-        head.has_others = True
+        head.has_earlier = True
         nodes[id] = dataclasses.replace(nodes[id], operator=head)
     return dataclasses.replace(plan, nodes=nodes, edges=[*plan.edges, *added])

@@ -26,8 +26,10 @@ def iterate_on_columns(plan: Plan) -> Plan:
     nodes = dict(plan.nodes)
     for id, node in plan.nodes.items():
         head = node.operator
-        if type(head) is SuperstepHead and not head.follows and (columns := _workset_columns(plan, id)) is not None:
-            nodes[id] = dataclasses.replace(node, operator=superstep_head_on_columns(head, columns))
+        if type(head) is SuperstepHead and not head.is_unbounded:
+            columns = _workset_columns(plan, id)
+            if columns is not None:
+                nodes[id] = dataclasses.replace(node, operator=superstep_head_on_columns(head, columns))
     return plan if nodes == plan.nodes else dataclasses.replace(plan, nodes=nodes)
 
 

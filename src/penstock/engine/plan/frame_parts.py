@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from penstock.engine.plan.plan import Change
@@ -22,6 +22,7 @@ from penstock.engine.plan.transformations import (
     SourceTransformation,
     Transformation,
 )
+from penstock.engine.plan.upstream import upstream
 from penstock.engine.runtime.network.partitioners import (
     ForwardPartitioner,
     HashPartitioner,
@@ -122,16 +123,7 @@ class _Sides:
 
     def last_of_parts(self, ends: Sequence[Transformation]) -> list[Transformation]:
         """Return the last streams of all parts."""
-        last: dict[int, Transformation] = {}
-        waiting, seen = list(ends), {stream.id for stream in ends}
-        while waiting:
-            stream = waiting.pop()
-            if self._is_part(stream):
-                last[stream.id] = stream
-                continue
-            new = [one for one in stream.inputs if one.id not in seen]
-            seen.update(one.id for one in new)
-            waiting += new
+        last = {stream.id for stream in upstream(ends, self._before_part) if self._is_part(stream)}
         return [stream for stream in self._streams if stream.id in last]
 
     def changes(self, last: Sequence[Transformation]) -> list[Change]:
@@ -152,6 +144,10 @@ class _Sides:
                 if stream.relation is not None and self._reasons[stream.id] is not None
             ]
         return changes
+
+    def _before_part(self, stream: Transformation) -> Iterable[Transformation]:
+        """Return what a stream reads; nothing if it is the end of a part, within which no other part ends."""
+        return () if self._is_part(stream) else stream.inputs
 
     def _is_part(self, stream: Transformation) -> bool:
         is_worth = stream.id in self._works or stream.id in self._wanted
@@ -209,39 +205,27 @@ class _Sides:
         return None
 
     def _relations_before(self, end: Transformation) -> list[str]:
-        return [stream.name for stream in self._part_before([end]) if relation_of(stream) is not None][::-1]
+        return [stream.name for stream in upstream([end], _inputs_of_relation) if relation_of(stream) is not None][::-1]
 
     def _sources_before(self, ends: Sequence[Transformation]) -> list[SourceTransformation]:
-        return [stream for stream in self._part_before(ends) if isinstance(stream, SourceTransformation)]
-
-    def _part_before(self, ends: Sequence[Transformation]) -> list[Transformation]:
-        """Return the streams of parts, from their ends to their sources."""
-        found: list[Transformation] = []
-        waiting, seen = list(ends), {end.id for end in ends}
-        while waiting:
-            stream = waiting.pop()
-            found.append(stream)
-            relation = relation_of(stream)
-            inputs = () if relation is None else relation.inputs
-            new = [one for one in map(before_partitioning, inputs) if one.id not in seen]
-            seen.update(one.id for one in new)
-            waiting += new
-        return found
+        return [stream for stream in upstream(ends, _inputs_of_relation) if isinstance(stream, SourceTransformation)]
 
 
 def _uses(ends: Sequence[Transformation]) -> Counter[int]:
     """Count what reads each stream: an operator, or a relation, which may have several operators."""
-    uses: Counter[int] = Counter()
-    waiting, seen = list(ends), {end.id for end in ends}
-    while waiting:
-        stream = waiting.pop()
-        relation = relation_of(stream)
-        inputs = [before_partitioning(one) for one in (stream.inputs if relation is None else relation.inputs)]
-        uses.update(one.id for one in inputs)
-        new = {one.id: one for one in inputs if one.id not in seen}
-        seen.update(new)
-        waiting += new.values()
-    return uses
+    return Counter(one.id for stream in upstream(ends, _read_by) for one in _read_by(stream))
+
+
+def _read_by(stream: Transformation) -> list[Transformation]:
+    """Return the streams that a relation is of, or that an operator reads, one as often as it is read."""
+    inputs = stream.inputs if relation_of(stream) is None else _inputs_of_relation(stream)
+    return [before_partitioning(one) for one in inputs]
+
+
+def _inputs_of_relation(stream: Transformation) -> list[Transformation]:
+    """Return the streams that a relation is of; none if it is not a relation."""
+    relation = relation_of(stream)
+    return [] if relation is None else [before_partitioning(one) for one in relation.inputs]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -90,7 +90,7 @@ def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], head
     source, target = graph.nodes[edge.source].name, graph.nodes[edge.target].name
     if edge.source not in loop:
         operator = graph.nodes[edge.target].operator
-        if isinstance(operator, SuperstepHead) and operator.follows:
+        if isinstance(operator, SuperstepHead) and operator.is_unbounded:
             return
         unbounded = _unbounded_source(graph, edge.source)
         if unbounded is not None:

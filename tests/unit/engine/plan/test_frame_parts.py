@@ -96,6 +96,13 @@ def test_a_function_ends_a_part_and_none_begins_behind_it() -> None:
     assert reason_of(again) == "'Function' is not a DataFrame"
 
 
+def test_a_stream_that_is_joined_with_itself_is_named_once() -> None:
+    """A user would look for a second operation of that name in the program."""
+    distinct = frame().project("id", "city").distinct()
+    (change,) = parts_of(joined(distinct, distinct)).changes
+    assert change.text == "'Project', 'Distinct', 'Join' run as a DataFrame, whose rows operators read"
+
+
 def test_a_stream_that_two_read_is_one_part() -> None:
     """It would be computed twice, and an operator that reads it could see other rows than a join."""
     distinct = frame().distinct("id")

@@ -15,7 +15,7 @@ from penstock.api.source import Records
 from penstock.common.errors import SourceError
 from penstock.connectors.files.formats.parquet_format import ParquetFormat
 from penstock.hosts.spark.frames.batch_files import BatchFile, BatchFileReader
-from penstock.hosts.spark.frames.frame_query import BatchFolder
+from penstock.hosts.spark.frames.batch_folder import BatchFolder
 
 
 class Context:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.hosts.spark.frames.positions import inner_names, name_of
+from penstock.hosts.spark.frames.column_names import inner_names, name_of
 
 
 def test_names_stay_unless_spark_could_confuse_them() -> None:

@@ -28,9 +28,9 @@ SUPERSTEP = "(iteration) superstep"
 RESULT: OutputTag[Any] = OutputTag("(iteration) result")
 """The side output with the last workset: what the last superstep has fed back."""
 END: OutputTag[Any] = OutputTag("(iteration) end")
-"""A side output without records: heads of a later iteration read when this one has ended."""
-OTHERS = 2
-"""The input of a head on which they do."""
+"""A side output without records, by whose end the heads of a later iteration learn that this one has ended."""
+EARLIER = 2
+"""The input on which a head learns that the iterations before its own have ended."""
 
 
 class SuperstepRules(msgspec.Struct, frozen=True):
@@ -74,11 +74,11 @@ class _InitialInput:
         return True
 
 
-class _Others(_InitialInput):
+class _EarlierIterations(_InitialInput):
     """The ends of the iterations before this one."""
 
     def watermark(self, timestamp: int) -> bool:
-        self._head.others_run = False
+        self._head.earlier_runs = False
         return True
 
 
@@ -98,26 +98,26 @@ class _FeedbackInput(_InitialInput):
 class SuperstepHead(IterationHead):
     """Emits the records of both inputs, with the number of the superstep as their timestamps.
 
-    `follows`: its input is unbounded; what arrives belongs to the superstep that begins next.
+    `is_unbounded`: its input is; what arrives belongs to the superstep that begins next.
     """
 
-    set_on_submission = ("name", "has_others", "reads_outside")
+    set_on_submission = ("name", "has_earlier", "reads_outside")
 
-    def __init__(self, name: str, rules: SuperstepRules, follows: bool = False) -> None:
+    def __init__(self, name: str, rules: SuperstepRules, is_unbounded: bool = False) -> None:
         super().__init__(name, max_wait_ms=0)
         self.rules = rules
-        self.follows = follows
-        self.has_others = False
+        self.is_unbounded = is_unbounded
+        self.has_earlier = False
         """Whether there are iterations before this one, whose results lead to it: they have an input of their own."""
         self.reads_outside = False
         """Whether other operators of the iteration read streams from outside, whose ends the first superstep awaits."""
-        self.others_run = True
+        self.earlier_runs = True
         """Whether one of them has not ended, if there are any."""
         self._ended_inputs = 0
         self.number = 0
         """The superstep that runs."""
-        self.ends = False
-        """Whether the iteration has ended, and the records of the feedback are its result."""
+        self.has_ended = False
+        """Whether the iteration has ended: then the records of the feedback are its result."""
         self.place: SuperstepPlace | None = None
         """Where the iteration stands, for the snapshot that is being frozen and from the one that was restored."""
         self.initial_input_ended: Callable[[], None] = lambda: None
@@ -125,17 +125,17 @@ class SuperstepHead(IterationHead):
         self.hold: Callable[[Chunk], bool] = lambda chunk: True
 
     def inputs(self) -> Sequence[Input]:
-        initial = (_UnboundedInput if self.follows else _InitialInput)(self)
-        return (initial, _FeedbackInput(self), *([_Others(self)] if self.has_others else []))
+        initial = (_UnboundedInput if self.is_unbounded else _InitialInput)(self)
+        return (initial, _FeedbackInput(self), *([_EarlierIterations(self)] if self.has_earlier else []))
 
     def input_ended(self) -> None:
         """Note that an input from outside has ended. Superstep 0 waits for all."""
         self._ended_inputs += 1
-        if self._ended_inputs == 1 + self.has_others:
+        if self._ended_inputs == 1 + self.has_earlier:
             self.initial_input_ended()
 
     def process(self, chunk: Chunk) -> bool:
-        if self.ends:
+        if self.has_ended:
             return self.output.emit_side(RESULT, chunk.untimed())
         return self.output.emit(chunk.timed(self.number))
 

@@ -270,7 +270,7 @@ def _in_supersteps(
     """Return how a task of a structured iteration handles elements: its event time is the number of the superstep."""
 
     def end(channel: InputChannel, element: EndOfSuperstep) -> None:
-        supersteps.ended_before(element)
+        supersteps.sender_ended(element)
         # Behind the watermark, if it is announced now: then all operators of the chain have taken it.
         work.appendleft(supersteps.leave)
         channel.input.watermark(channel, Watermark(element.number))

@@ -129,7 +129,7 @@ class SuperstepFeedback:
         self._returned = dict.fromkeys(of_channels, 0)
         """The newest barrier that has come back on each channel, if iterations are before this one."""
         self._stops = False
-        self._input = HeldInput(head.follows, parts.new_queue)
+        self._input = HeldInput(head.is_unbounded, parts.new_queue)
         """The unbounded input that has arrived."""
         self._counters = parts.chain.counters[0]
         self._announced = 0
@@ -139,7 +139,7 @@ class SuperstepFeedback:
         self._aborted: set[int] = set()
         level = parts.level
         # Supersteps that follow an unbounded stream begin when input arrives, however many that are.
-        self._checkpoints = BoundaryCheckpoints(level.each_superstep and level.checkpointing and not head.follows)
+        self._checkpoints = BoundaryCheckpoints(level.each_superstep and level.checkpointing and not head.is_unbounded)
         self._end_waits = False
         """Whether the superstep is to end as soon as a barrier waits."""
         head.initial_input_ended = self._initial_input_ended
@@ -169,7 +169,7 @@ class SuperstepFeedback:
         place, self._head.place = self._head.place, None
         if place is None:
             self._begin(0)
-            if self._head.follows:
+            if self._head.is_unbounded:
                 self.state = HeadState.RUNNING
                 self._work.append(self._end_superstep)
             return
@@ -191,7 +191,7 @@ class SuperstepFeedback:
         ends = [item for item in items if type(item) is EndOfSuperstep]
         records = [item for item in items if type(item) not in ELEMENTS]
         begins = [item.number for item in items if type(item) is BeginOfSuperstep]
-        if self._head.has_others:
+        if self._head.has_earlier:
             self._note_returned(channel, items)
         if records or begins:
             self._woken = max([self._woken, *begins])
@@ -225,7 +225,7 @@ class SuperstepFeedback:
     # Supersteps.
 
     def _initial_input_ended(self) -> None:
-        if self._head.follows:
+        if self._head.is_unbounded:
             self._input.end()
             self._wake()
         elif self.state is HeadState.READING:
@@ -271,7 +271,7 @@ class SuperstepFeedback:
         waiting = max((number for number, _ in self._barriers), default=0)
         self._announced = waiting
         end = EndOfSuperstep(self._number, checkpoint=waiting, is_open=self._input.is_open)
-        self._supersteps.ended_before(end)
+        self._supersteps.sender_ended(end)
         self._head.end_superstep()
         # As work, when the operators of the chain have taken the end.
         self._work.appendleft(self._own_end)
@@ -303,11 +303,11 @@ class SuperstepFeedback:
             self._left, self._boundary = decisions.agreed, None
             # Before all queued work: feedback of the next superstep may be in the queue already.
             self.state = HeadState.BETWEEN
-            self._work.extendleft(reversed([*leaving, self._go_on]))
+            self._work.extendleft(reversed([*leaving, self._continue]))
         elif decisions.may_follow(number):
-            self._go_on()
+            self._continue()
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         """Begin the next superstep, or end the iteration, or wait for a reason to begin one."""
         barriers = self._barriers
         if self._stops:
@@ -330,7 +330,7 @@ class SuperstepFeedback:
         number = self._number + 1
         if self._decisions.has_ended_with(self._number):
             self.state = HeadState.ENDED
-            self._head.ends = self._supersteps.has_ended = True
+            self._head.has_ended = self._supersteps.has_ended = True
             behind_workset: list[Callable[[], object]] = [self._head.end_iteration, self._end_inputs]
         else:
             self.state = HeadState.RUNNING
@@ -377,7 +377,7 @@ class SuperstepFeedback:
         """Return whether a barrier, which has arrived, waits for a boundary: then `take` is called there."""
         if self.state is HeadState.ENDED:
             return False
-        if self._head.follows:
+        if self._head.is_unbounded:
             # As work: records of the input that came before it may wait in the queue.
             self._work.append(partial(self._hold_barrier, checkpoint_id, take, decline))
         elif self.state is HeadState.READING:
@@ -404,7 +404,7 @@ class SuperstepFeedback:
             take()
         elif self.state is not HeadState.READING:
             self._wait_for_boundary(checkpoint_id, take, decline)
-        elif self._awaits_others and self._nothing_fed:
+        elif self._awaits_earlier and self._nothing_fed:
             take()
         else:
             decline(checkpoint_id, DeclineReason.ITERATION)
@@ -414,9 +414,9 @@ class SuperstepFeedback:
         return not any(self._fed.values())
 
     @property
-    def _awaits_others(self) -> bool:
+    def _awaits_earlier(self) -> bool:
         """Whether it reads, and an iteration before this one runs: then all heads of this one read."""
-        return self.state is HeadState.READING and self._head.has_others and self._head.others_run
+        return self.state is HeadState.READING and self._head.has_earlier and self._head.earlier_runs
 
     def _hold_barrier(self, checkpoint_id: int, take: Callable[[], None], decline: Callable[..., None]) -> None:
         if self.ended:
@@ -433,7 +433,7 @@ class SuperstepFeedback:
         While the head reads, that is known only when the barrier has returned on all channels.
         """
         log = ChannelLog([edge for edge, _ in self._fed_back], self._info.parallelism, self._new_queue())
-        if self._awaits_others:
+        if self._awaits_earlier:
             missing = [channel for channel, barrier in self._returned.items() if barrier < checkpoint_id]
             self._logs.begin(checkpoint_id, log, missing)
             return
@@ -468,7 +468,7 @@ class SuperstepFeedback:
     def _release_next(self) -> None:
         if self.state is HeadState.HELD and self._checkpoints.may_begin(self._number + 1):
             self.state = HeadState.BETWEEN
-            self._work.append(self._go_on)
+            self._work.append(self._continue)
 
     def drain(self) -> None:
         """Wait for no checkpoint any more: none begins while the job is drained."""
@@ -494,7 +494,7 @@ class SuperstepFeedback:
         self._stops = False
         if self.state is HeadState.STOPPED:
             self.state = HeadState.BETWEEN
-            self._work.append(self._go_on)
+            self._work.append(self._continue)
 
     # An iteration ends by itself, and never by a time.
 

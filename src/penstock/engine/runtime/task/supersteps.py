@@ -92,7 +92,7 @@ class Supersteps:
         self.number, self._is_over = number, False
         self._aggregators, self._partial = None, {}
 
-    def ended_before(self, end: EndOfSuperstep) -> None:
+    def sender_ended(self, end: EndOfSuperstep) -> None:
         """Note that a sender has ended a superstep."""
         number = end.number
         if end.aggregates:

@@ -16,8 +16,8 @@ from penstock.common.types import Row
 from penstock.connectors.base.split_reader import Chunk, ChunkedSplitReader
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.connectors.files.split import FileSplit
+from penstock.hosts.spark.frames.batch_folder import missing_text
 from penstock.hosts.spark.frames.frame_copy import missing_of
-from penstock.hosts.spark.frames.frame_query import missing_text
 
 _log = logging.getLogger(__name__)
 

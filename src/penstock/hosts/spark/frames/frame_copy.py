@@ -11,16 +11,17 @@ import contextlib
 import logging
 import threading
 import uuid
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from penstock.common.errors import SourceError
 from penstock.common.files.file_systems import file_system_of
 from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.exact_files import exact_files
+from penstock.hosts.spark.frames.folders import for_spark, new_folder
 from penstock.hosts.spark.frames.frame_session import users_session_of
+from penstock.hosts.spark.frames.held_settings import HeldSettings
 from penstock.hosts.spark.frames.part_frame import PartFrame
-from penstock.hosts.spark.frames.place import for_spark, new_folder
 from penstock.hosts.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ _INTERRUPTS = "spark.job.interruptOnCancel"
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _ROWS_OF_BATCH = "32768"
+_settings = HeldSettings()
 _log = logging.getLogger(__name__)
 
 
@@ -111,7 +113,7 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
     try:
         context.setInterruptOnCancel(True)
         context.addJobTag(tag)
-        with exact_files(session), _for_columns(frame):
+        with exact_files(session), for_columns(frame):
             frame.write.mode(mode).parquet(for_spark(path))
     finally:
         with contextlib.suppress(Exception):
@@ -119,8 +121,7 @@ def write_files(frame: DataFrame, path: str, tag: str, *, mode: str) -> None:
             context.setInterruptOnCancel(interrupts)
 
 
-@contextlib.contextmanager
-def _for_columns(frame: DataFrame) -> Iterator[None]:
+def for_columns(frame: DataFrame) -> AbstractContextManager[None]:
     """Let Spark run queries of columns in the block, not jobs, which set a session to what they need.
 
     Queries are adaptive, unless a user's session was started without. Functions get batches as long as our own.
@@ -128,17 +129,7 @@ def _for_columns(frame: DataFrame) -> Iterator[None]:
     session = frame.sparkSession
     is_ours = users_session_of(frame) is None
     adaptive = "true" if is_ours else session.sparkContext.getConf().get(_ADAPTIVE, "true")
-    settings = {_ADAPTIVE: str(adaptive), _BATCH_ROWS: _ROWS_OF_BATCH}
-    before = {key: session.conf.get(key) for key in settings}
-    try:
-        for key, value in settings.items():
-            session.conf.set(key, value)
-        yield
-    finally:
-        # If the session has ended in between, the block raises an error for that.
-        with contextlib.suppress(Exception):
-            for key in settings:
-                session.conf.set(key, str(before[key]))
+    return _settings.held(session, {_ADAPTIVE: str(adaptive), _BATCH_ROWS: _ROWS_OF_BATCH})
 
 
 def usable(frame: DataFrame | None, name: str) -> DataFrame:

@@ -8,7 +8,7 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from penstock.common.functions.joined_fields import LEFT, JoinedField
-from penstock.hosts.spark.frames.positions import LEFT_SIDE, RIGHT_SIDE, column_of, inner_names
+from penstock.hosts.spark.frames.column_names import LEFT_SIDE, RIGHT_SIDE, column_of, inner_names
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

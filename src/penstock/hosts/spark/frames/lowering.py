@@ -1,6 +1,6 @@
 """DataFrames that compute what relations of a program mean (`engine/plan/relations.py`).
 
-Inside, columns with ambiguous names have others (`positions.py`). What Spark would do otherwise than operators is in
+Inside, columns with ambiguous names have others (`column_names.py`). What Spark would do otherwise than operators is in
 `joins.py`, `orders.py`, `aggregates.py` and `function_calls.py`.
 """
 
@@ -33,11 +33,11 @@ from penstock.engine.plan.relations import (
 from penstock.engine.plan.transformations import SourceTransformation, Transformation
 from penstock.engine.runtime.task.detached_chain import DetachedOperator
 from penstock.hosts.spark.frames.aggregates import aggregate, is_sum_of_longs, rolled
+from penstock.hosts.spark.frames.column_names import column_of, columns_of, inner_names, name_of, with_names
 from penstock.hosts.spark.frames.function_calls import FunctionCalls
 from penstock.hosts.spark.frames.joins import joined, joined_fields, sides
 from penstock.hosts.spark.frames.orders import sorted_groups, without_nulls
 from penstock.hosts.spark.frames.part_frame import PartFrame, checked_sums
-from penstock.hosts.spark.frames.positions import column_of, columns_of, inner_names, name_of, with_names
 from penstock.hosts.spark.payload import Payload
 
 if TYPE_CHECKING:

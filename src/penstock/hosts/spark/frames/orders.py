@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from penstock.engine.plan.relations import SortGroups
-from penstock.hosts.spark.frames.positions import column_of, columns_of, name_of
+from penstock.hosts.spark.frames.column_names import column_of, columns_of, name_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
+
+from penstock.hosts.spark.frames.held_settings import HeldSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _OVERFLOW = "ARITHMETIC_OVERFLOW"
 _ANSI = "spark.sql.ansi.enabled"
+_settings = HeldSettings()
 
 
 class PartFrame(NamedTuple):
@@ -32,15 +35,6 @@ class PartFrame(NamedTuple):
             compute(self.exact())
 
 
-@contextlib.contextmanager
-def checked_sums(session: SparkSession) -> Iterator[None]:
+def checked_sums(session: SparkSession) -> AbstractContextManager[None]:
     """Let sums that a program declares in the block fail if they overflow. They could be null, or wrap."""
-    before = session.conf.get(_ANSI)
-    if before == "true":
-        yield
-        return
-    try:
-        session.conf.set(_ANSI, "true")
-        yield
-    finally:
-        session.conf.set(_ANSI, str(before))
+    return _settings.held(session, {_ANSI: "true"})

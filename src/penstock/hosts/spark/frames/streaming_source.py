@@ -16,8 +16,8 @@ from penstock.common.types import Row
 from penstock.connectors.base.split_enumerator import SharedSplitEnumerator
 from penstock.connectors.files.formats.format import FileFormat
 from penstock.hosts.spark.frames.batch_files import BatchFile, BatchFileReader
+from penstock.hosts.spark.frames.folders import new_folder
 from penstock.hosts.spark.frames.frame_query import FrameQuery, QuerySettings
-from penstock.hosts.spark.frames.place import new_folder
 from penstock.hosts.spark.frames.source import check_frame, checked_row_type, format_of
 
 if TYPE_CHECKING:

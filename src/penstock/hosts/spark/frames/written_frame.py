@@ -22,9 +22,9 @@ from penstock.hosts.spark.driver import session as sessions
 from penstock.hosts.spark.failures import cause_in, of_worker
 from penstock.hosts.spark.frames.column_types import schema_in_spark
 from penstock.hosts.spark.frames.exact_files import exact_files
+from penstock.hosts.spark.frames.folders import for_spark
 from penstock.hosts.spark.frames.frame_copy import write_files
 from penstock.hosts.spark.frames.part_frame import PartFrame
-from penstock.hosts.spark.frames.place import for_spark
 from penstock.hosts.spark.internals.jvm import is_alive
 
 if TYPE_CHECKING:
