@@ -26,8 +26,9 @@ from penstock.engine.state.arrays.expiring_table import TimeArray
 from penstock.engine.state.arrays.keyed_rows import KeyedRows
 from penstock.hosts.simulator import Circumstances
 from penstock.table.operators.aggregates.aggregate_table import AggregateTable
+from penstock.table.operators.grouping import group_aggregate
 from penstock.table.operators.grouping.bundles import BundledOperator
-from penstock.table.operators.grouping.group_aggregate import GroupAggregateOperator
+from penstock.table.operators.grouping.lives import Lives
 from penstock.table.operators.grouping.local_group_aggregate import LocalGroupAggregateOperator
 from penstock.table.operators.joins import interval_join
 from penstock.table.operators.joins.rows_by_time import RowsByTime
@@ -167,10 +168,11 @@ def merged_apart(patch: pytest.MonkeyPatch) -> None:
 def ended_keys_go_on(patch: pytest.MonkeyPatch) -> None:
     """The rows of a key in a chunk are one life of it, also where it ends between them."""
 
-    def one(self: Any, slots: Any, signs: Any) -> Any:
-        return numpy.zeros(len(slots), numpy.int64), numpy.zeros(len(slots), numpy.int64)
+    def one(slots: Any, signs: Any, counts: Any) -> Lives:
+        nothing = numpy.zeros(0, numpy.int64)
+        return Lives(numpy.arange(len(slots)), nothing, nothing, numpy.zeros(len(slots), numpy.int64))
 
-    patch.setattr(GroupAggregateOperator, "_lives", one)
+    patch.setattr(group_aggregate, "lives_of", one)
 
 
 def bundle_over_barrier(patch: pytest.MonkeyPatch) -> None:
