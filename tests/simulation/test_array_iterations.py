@@ -167,7 +167,7 @@ def test_chunks_with_different_arrays_are_refused() -> None:
     iterate_arrays(env.from_collection(entries), begin, Returning(None)).print()
     simulation = simulate(env, 1, CALM)
     assert simulation.run() is JobStatus.FAILED
-    assert "chunks have different arrays: ['key'] and ['key', 'label']" in str(simulation.error)
+    assert "chunks of entries have different arrays: ['key'] and ['key', 'label']" in str(simulation.error)
 
 
 @pytest.mark.parametrize("seeds", sweeps(4, 2_000))

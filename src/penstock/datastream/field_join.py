@@ -1,4 +1,4 @@
-"""Interval joins whose results are fields of both records, checked with what is known of the streams."""
+"""Fields of both records of a join as its results, checked with what is known of the streams."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def field_join(
     bounds: tuple[int, int],
     late_tags: tuple[OutputTag[Any] | None, OutputTag[Any] | None],
 ) -> tuple[IntervalJoinOperator, RowTypeInfo | None]:
-    """Create the operator, unopened, and the type of its results: on columns if both streams have them.
+    """Create the operator of an interval join, unopened, and the type of its results: on columns if both have them.
 
     Raises TypeError or ValueError for fields that can't be selected.
     """

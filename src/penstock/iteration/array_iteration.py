@@ -216,7 +216,7 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
             self._complete(lambda chunk, key: chunk)
         messages, self._messages = self._messages, []
         if messages:
-            result = self._step.step(epoch_watermark, _joined(messages))
+            result = self._step.step(epoch_watermark, _joined(messages, _MESSAGES))
             key = self._keys[_ENTRIES]
             if result is not None and len(_checked(result, key, "the messages that step() returns")[key]):
                 yield result
@@ -236,7 +236,7 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
             chunks = [own(chunk, key) for chunk in arrived[kind]]
             if not chunks:
                 continue
-            joined = _joined([before, *chunks] if before else chunks)
+            joined = _joined([before, *chunks] if before else chunks, kind)
             order = np.argsort(joined[key], kind="stable")
             keys = joined[key][order]
             if kind == _ENTRIES and len(keys):
@@ -262,10 +262,12 @@ class _Steps(CoProcessFunction[Any, Any, Any], IterationListener, CheckpointedFu
             yield {name: array[order[start:stop]] for name, array in chunk.items()}
 
 
-def _joined(chunks: Sequence[Arrays]) -> Arrays:
+def _joined(chunks: Sequence[Arrays], what: str) -> Arrays:
     for chunk in chunks:
         if chunk.keys() != chunks[0].keys():
-            raise ValueError(f"chunks have different arrays: {[*chunks[0]]} and {[*chunk]}")
+            raise ValueError(
+                f"chunks of {what} have different arrays: {[*chunks[0]]} and {[*chunk]}: give each chunk all of them"
+            )
     # An empty array may be of any type, which would change that of the others.
     chunks = [chunk for chunk in chunks if any(map(len, chunk.values()))] or chunks[:1]
     if len(chunks) == 1:

@@ -322,7 +322,7 @@ def listener_for_records(env: Any) -> Any:
         (unclosed, "is not closed"),
         (endless_data, "the source 'endless', which is unbounded"),
         (nested, "begins within another iteration"),
-        (own_result, "is there when it has ended"),
+        (own_result, "use the stream that iterate\\(\\) has returned"),
         (feed_each_other, "feed each other"),
         (without_supersteps, "has no supersteps"),
         (with_timestamps, "assigns timestamps and watermarks in a structured iteration"),

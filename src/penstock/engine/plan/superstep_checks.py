@@ -107,7 +107,8 @@ def _check_edge(graph: StreamGraph, edge: StreamEdge, loop: frozenset[int], head
         )
     elif edge.source in heads and edge.tag == RESULT:
         raise ProgramError(
-            f"the result of '{source}' is there when it has ended, but '{target}' uses it in its supersteps"
+            f"the result of '{source}' is there when it has ended, but '{target}' uses it in its supersteps: use the "
+            "stream that iterate() has returned, which is the workset of each superstep"
         )
 
 
