@@ -26,12 +26,16 @@ class ObjectAggregate(Aggregate):
     """Base: `create`, `with_row` and `value` of one key."""
 
     def __init__(self, result_type: pyarrow.DataType) -> None:
-        self.objects = PlainObjects(copy.deepcopy)
+        self.objects = PlainObjects(self.copied)
         super().__init__(result_type, [self.objects], [pyarrow.binary()])
 
     @abstractmethod
     def create(self) -> Any:
         """Return the state of a new key."""
+
+    def copied(self, state: Any) -> Any:
+        """Return a copy that does not change with the state. Values of rows never change."""
+        return copy.copy(state)
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         """Add a row, or retract it. Return the state, which may be the same object."""
@@ -99,6 +103,10 @@ class ListedValues(ObjectAggregate):
 
     def create(self) -> Any:
         return [], []
+
+    def copied(self, state: Any) -> Any:
+        rows, missing = state
+        return rows.copy(), missing.copy()
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         rows, missing = state
