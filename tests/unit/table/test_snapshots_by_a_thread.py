@@ -5,20 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 import pyarrow
 import pytest
+from tests.unit.engine.runtime.conftest import Rig
 from tests.unit.table.test_windows_in_a_store import CALLS
 
+from penstock.engine.runtime.columns.chunk import Columns
 from penstock.engine.state.arrays.array_table import ArrayTable
 from penstock.engine.state.arrays.row_blocks import RowBlocks
 from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.keyed.value_counts import ValueCounts
+from penstock.table.operators.ordering import append_top
+from penstock.table.operators.ordering.append_top import AppendTopOperator
 from penstock.table.operators.ordering.kept_rows import KeptRows
 from penstock.table.operators.ordering.ranked_rows import RankedRows
+from penstock.table.operators.ordering.ranking import APPEND, Ranking
 from penstock.table.operators.ordering.sort_keys import keys_of_rows
 from penstock.table.operators.ordering.sorting import SortColumn
 from penstock.table.operators.table_columns import TableColumns
@@ -49,10 +55,10 @@ def ranked_rows() -> tuple[StateArray, Put]:
     array = RankedRows(COLUMNS, ORDER)
 
     def put(slots: Any, number: int) -> None:
-        rows = batch_of(slots, number)
-        for place, (slot, key) in enumerate(zip(slots.tolist(), keys_of_rows(rows, ORDER), strict=True), array.used):
-            array.keys[slot], array.numbers[slot] = [key], [place]
+        rows, first = batch_of(slots, number), array.used
         array.append(rows)
+        for place, (slot, key) in enumerate(zip(slots.tolist(), keys_of_rows(rows, ORDER), strict=True), first):
+            array.keys[slot], array.numbers[slot] = [key], [place]
 
     return array, put
 
@@ -89,6 +95,7 @@ def hurried() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("make", [kept_rows, ranked_rows, value_counts, sessions])
 def test_a_snapshot_has_the_values_of_the_moment(make: Any, hurried: None) -> None:
     """Rows that move while they are read would be taken for those of other keys: in silence, until a restore."""
@@ -164,3 +171,24 @@ def test_blocks_are_taken_while_others_are_appended(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pyarrow, "concat_batches", taking)
     blocks.append(pyarrow.record_batch({"n": [known]}))
     assert seen == [list(range(known))] * 4
+
+
+def test_the_first_rows_of_keys_are_read_while_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that writes a snapshot would end with an error: the number of a row was known before the row."""
+    ranking = Ranking(ORDER, 1, 2, APPEND, with_number=False, update_before=True)
+    one = AppendTopOperator("top", ["k"], ranking, received=COLUMNS, given=COLUMNS)
+    emitted = SimpleNamespace(emit=lambda chunk: True)
+    Rig(one).operator.output = emitted
+    reads: list[int] = []
+    place_of = append_top.bisect_right
+
+    def read_meanwhile(keys: Any, key: Any) -> int:
+        (array,) = one.state.arrays
+        reads.append(len(array.stored(numpy.arange(2)).values()))
+        return place_of(keys, key)
+
+    monkeypatch.setattr(append_top, "bisect_right", read_meanwhile)
+    for number in range(3):
+        keys = numpy.array([1, 2, 1, 2])
+        assert one.process(Columns(batch_of(keys, -number)))
+    assert len(reads) > 6

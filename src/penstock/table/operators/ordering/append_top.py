@@ -36,6 +36,8 @@ class AppendTopOperator(RankingOperator):
         self.state.change(numpy.unique(slots))
         changes = RankChanges(self.ranking)
         rows, last, first_number = self._rows, self.ranking.last, self._rows.used
+        # Before their numbers are in lists, which a snapshot may read meanwhile.
+        rows.append(chunk.batch)
         all_keys, all_numbers = rows.keys, rows.numbers
         of_chunk = keys_of_rows(chunk.batch, rows.order_by)
         for number, (slot, key) in enumerate(zip(slots.tolist(), of_chunk, strict=True), first_number):
@@ -55,7 +57,6 @@ class AppendTopOperator(RankingOperator):
             if count >= last:
                 keys.pop()
                 numbers.pop()
-        rows.append(chunk.batch)
         emitted = changes.columns(rows.take(numpy.array(changes.rows, numpy.int64)), self.given) if changes else None
         self.end_chunk()
         return emitted is None or self.output.emit(emitted)
