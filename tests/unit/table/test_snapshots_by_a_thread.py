@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 import pyarrow
 import pytest
+from tests.unit.engine.runtime.conftest import Rig
 from tests.unit.table.plain_loops import Given
 from tests.unit.table.test_windows_in_a_store import CALLS
 
@@ -20,6 +22,7 @@ from penstock.engine.state.arrays.row_keys import IntegerKeys
 from penstock.engine.state.arrays.state_array import StateArray
 from penstock.table.operators.aggregates.objects import Collect
 from penstock.table.operators.keyed.value_counts import ValueCounts
+from penstock.table.operators.ordering import append_top
 from penstock.table.operators.ordering.append_top import AppendTopOperator
 from penstock.table.operators.ordering.kept_rows import KeptRows
 from penstock.table.operators.ordering.ranked_rows import RankedRows
@@ -94,6 +97,7 @@ def hurried() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("make", [kept_rows, ranked_rows, value_counts, sessions])
 def test_a_snapshot_has_the_values_of_the_moment(make: Any, hurried: None) -> None:
     """Rows that move while they are read would be taken for those of other keys: in silence, until a restore."""
@@ -213,3 +217,24 @@ def test_multisets_are_copied_in_one_step() -> None:
     (copy,) = one.objects.stored(numpy.zeros(1, numpy.int64)).parts[0]
     state["c"] = 1
     assert [*copy] == [*state][:2]
+
+
+def test_the_first_rows_of_keys_are_read_while_others_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that writes a snapshot would end with an error: the number of a row was known before the row."""
+    ranking = Ranking(ORDER, 1, 2, APPEND, with_number=False, update_before=True)
+    one = AppendTopOperator("top", ["k"], ranking, received=COLUMNS, given=COLUMNS)
+    emitted = SimpleNamespace(emit=lambda chunk: True)
+    Rig(one).operator.output = emitted
+    reads: list[int] = []
+    place_of = append_top.bisect_right
+
+    def read_meanwhile(keys: Any, key: Any) -> int:
+        (array,) = one.state.arrays
+        reads.append(len(array.stored(numpy.arange(2)).values()))
+        return place_of(keys, key)
+
+    monkeypatch.setattr(append_top, "bisect_right", read_meanwhile)
+    for number in range(3):
+        keys = numpy.array([1, 2, 1, 2])
+        assert one.process(Columns(batch_of(keys, -number)))
+    assert len(reads) > 6

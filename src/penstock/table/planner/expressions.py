@@ -8,8 +8,9 @@ CASE, AND and OR compute their operands again, each for the rows that need it, a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +24,7 @@ from penstock.table.functions.json_constructors import MISPLACED_JSON, RAW_JSON
 from penstock.table.functions.registry import Call, Context
 from penstock.table.logical_types import BOOLEAN, CHARACTER_STRING, LogicalType
 from penstock.table.planner.errors import UnsupportedPlanError
+from penstock.table.planner.flat_expressions import Part, flattened
 from penstock.table.planner.literals import literal_value, search
 from penstock.table.planner.rex_nodes import (
     AnyRexNode,
@@ -32,7 +34,6 @@ from penstock.table.planner.rex_nodes import (
     RexInputRef,
     RexLiteral,
 )
-from penstock.table.planner.rex_trees import nodes_of
 
 
 class UserFunction(Protocol):
@@ -54,7 +55,8 @@ class _Batch:
 
     columns: Sequence[Column]
     context: Context
-    values: dict[int, Column]
+    values: dict[int, Column | FunctionError]
+    """By part; a part that fails is not computed again."""
 
 
 _JSON_CALLS = frozenset({"JSON_OBJECT", "JSON_ARRAY", "JSON"})
@@ -65,7 +67,23 @@ _CHECKED = frozenset({"=", "<>", "<", "<=", ">", ">=", "EXTRACT"})
 """Functions that the planner plans for any arguments."""
 _NONDETERMINISTIC = frozenset({"RAND", "RAND_INTEGER", "UUID"})
 
+_DEEP = 50
+"""Expressions that are nested more deeply are computed part by part, without a call of Python in each other."""
 _Evaluator = Callable[[_Batch], Column]
+
+
+class _Bound(NamedTuple):
+    """A part of expressions: its type, how deeply calls are nested in it, and how it is computed.
+
+    `varies`: whether it is not deterministic, so that it is computed wherever it stands. `is_kept`: whether its value
+    is computed once for a batch.
+    """
+
+    evaluate: _Evaluator
+    type: LogicalType
+    depth: int
+    varies: bool = False
+    is_kept: bool = False
 
 
 class Expressions:
@@ -88,12 +106,16 @@ class Expressions:
         self._nondeterministic = _NONDETERMINISTIC | {
             name for name, one in self._functions.items() if not one.deterministic
         }
-        self._known: dict[AnyRexNode, tuple[_Evaluator, LogicalType]] = {}
         for one in expressions:
             _check_is_placed(one)
-        bound = [self._bound(one) for one in expressions]
-        self._evaluators = [evaluate for evaluate, _ in bound]
-        self.types = [logical for _, logical in bound]
+        flat = flattened(expressions)
+        self._parts: list[_Bound] = []
+        self._depth = 0
+        for part in flat.parts:
+            self._parts.append(self._bound(part, [flat.parts[place].node for place in part.places]))
+        bound = [self._parts[place] for place in flat.roots]
+        self._evaluators = [one.evaluate for one in bound]
+        self.types = [one.type for one in bound]
         """The types of the results."""
 
     def evaluate(self, columns: Sequence[Column], context: Context) -> list[Column]:
@@ -102,44 +124,54 @@ class Expressions:
         `context.rows` is the number of rows. Raises FunctionError if a value cannot be computed.
         """
         batch = _Batch(columns, context, {})
+        if self._depth > _DEEP:
+            for part in self._parts:
+                if part.is_kept:
+                    with suppress(FunctionError):
+                        part.evaluate(batch)
         return [evaluate(batch) for evaluate in self._evaluators]
 
-    def _bound(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
-        if not self._is_deterministic(node):
-            return self._new(node)
-        if node not in self._known:
-            evaluate, logical = self._new(node)
-            self._known[node] = (_once(len(self._known), evaluate), logical)
-        return self._known[node]
+    def _bound(self, part: Part, inner: Sequence[AnyRexNode]) -> _Bound:
+        """Return a part as it is computed. `inner`: the nodes of its parts, which are bound."""
+        bound = [self._parts[place] for place in part.places]
+        depth = 1 + max((one.depth for one in bound), default=0)
+        self._depth = max(depth, self._depth)
+        evaluate, logical = self._new(part.node, inner, bound)
+        if self._varies(part.node) or any(one.varies for one in bound):
+            return _Bound(evaluate, logical, depth, varies=True)
+        # A set of values is part of its call.
+        is_kept = not (isinstance(part.node, RexLiteral) and part.node.sarg is not None)
+        return _Bound(_once(len(self._parts), evaluate), logical, depth, is_kept=is_kept)
 
-    def _is_deterministic(self, node: AnyRexNode) -> bool:
-        calls = (one for one in nodes_of([node]) if isinstance(one, RexCall))
-        return not any(self._nondeterministic.intersection((one.name, one.name.lower())) for one in calls)
+    def _varies(self, node: AnyRexNode) -> bool:
+        return isinstance(node, RexCall) and not self._nondeterministic.isdisjoint((node.name, node.name.lower()))
 
-    def _new(self, node: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
+    def _new(
+        self, node: AnyRexNode, inner: Sequence[AnyRexNode], bound: Sequence[_Bound]
+    ) -> tuple[_Evaluator, LogicalType]:
         if isinstance(node, RexInputRef):
             return _input(node.index), node.type.logical
         if isinstance(node, RexLiteral):
-            value = literal_value(node)
+            value = None if node.sarg is not None else literal_value(node)
             return (lambda batch: value), node.type.logical
         if isinstance(node, RexFieldAccess) and isinstance(node.expr, RexCorrelVariable):
             row_type = node.expr.type.logical
             return _input(row_type.names.index(node.name)), _field_type(row_type, node.name)
         if isinstance(node, RexFieldAccess):
-            row, row_type = self._bound(node.expr)
-            return _field(row, node.name), _field_type(row_type, node.name)
+            (row,) = bound
+            return _field(row.evaluate, node.name), _field_type(row.type, node.name)
         if isinstance(node, RexCall):
-            return self._call(node), node.type.logical
+            return self._call(node, inner, bound), node.type.logical
         what = "the row of an outer query" if isinstance(node, RexCorrelVariable) else "a variable of a pattern"
         raise UnsupportedPlanError(f"a reference to {what} is not supported here: write a join")
 
-    def _call(self, node: RexCall) -> _Evaluator:
-        if node.name == "SEARCH" and isinstance(node.operands[1], RexLiteral) and node.operands[1].sarg is not None:
-            operand, logical = self._bound(node.operands[0])
-            test = search(node.operands[1].sarg, node.operands[1].type.logical, logical)
-            return lambda batch: test(operand(batch))
-        bound = [self._operand(node, place, one) for place, one in enumerate(node.operands)]
-        operands, types, result = [one for one, _ in bound], [one for _, one in bound], node.type.logical
+    def _call(self, node: RexCall, inner: Sequence[AnyRexNode], bound: Sequence[_Bound]) -> _Evaluator:
+        if node.name == "SEARCH" and isinstance(inner[1], RexLiteral) and inner[1].sarg is not None:
+            operand = bound[0]
+            test = search(inner[1].sarg, inner[1].type.logical, operand.type)
+            return lambda batch: test(operand.evaluate(batch))
+        operands, result = [one.evaluate for one in bound], node.type.logical
+        types = [_operand_type(node, place, *one) for place, one in enumerate(zip(inner, bound, strict=True))]
         if (user := self._functions.get(node.name.lower())) is not None and not node.is_built_in:
             called = user.bound(types, result, self._sql)
             return lambda batch: called([one(batch) for one in operands], batch.context)
@@ -151,7 +183,7 @@ class Expressions:
             ) from None
 
         name, kernel = function.name, function.kernel
-        _check_arguments(name, node, types, result)
+        _check_arguments(name, inner, types, result)
 
         def evaluate(batch: _Batch) -> Column:
             columns = [one(batch) for one in operands]
@@ -166,16 +198,18 @@ class Expressions:
             return _else_by_rows(evaluate, lambda batch: _logic_by_rows(batch, operands, decisive=name == "OR"))
         return evaluate
 
-    def _operand(self, node: RexCall, place: int, operand: AnyRexNode) -> tuple[_Evaluator, LogicalType]:
-        evaluate, logical = self._bound(operand)
-        if node.name in _HAVE_JSON_AT and place in _HAVE_JSON_AT[node.name] and _is_call_of(operand, _JSON_CALLS):
-            # It becomes a part of the JSON, not a text in it.
-            return evaluate, RAW_JSON.with_nullability(logical.nullable)
-        _check_is_placed(operand)
-        return evaluate, logical
+
+def _operand_type(node: RexCall, place: int, operand: AnyRexNode, bound: _Bound) -> LogicalType:
+    if node.name in _HAVE_JSON_AT and place in _HAVE_JSON_AT[node.name] and _is_call_of(operand, _JSON_CALLS):
+        # It becomes a part of the JSON, not a text in it.
+        return RAW_JSON.with_nullability(bound.type.nullable)
+    _check_is_placed(operand)
+    return bound.type
 
 
-def _check_arguments(name: str, node: RexCall, types: Sequence[LogicalType], result: LogicalType) -> None:
+def _check_arguments(
+    name: str, operands: Sequence[AnyRexNode], types: Sequence[LogicalType], result: LogicalType
+) -> None:
     """Raise UnsupportedPlanError for arguments that Flink refuses when it makes code: the planner lets them pass."""
     if name in ("CAST", "TRY_CAST"):
         try:
@@ -184,9 +218,7 @@ def _check_arguments(name: str, node: RexCall, types: Sequence[LogicalType], res
             raise UnsupportedPlanError(str(error)) from None
     if name not in _CHECKED:
         return
-    literals = [
-        literal_value(one) if isinstance(one, RexLiteral) and one.sarg is None else None for one in node.operands
-    ]
+    literals = [literal_value(one) if isinstance(one, RexLiteral) and one.sarg is None else None for one in operands]
     try:
         result_type(name, types, literals)
     except InvalidCallError as error:
@@ -207,8 +239,14 @@ def _check_is_placed(node: AnyRexNode) -> None:
 def _once(number: int, evaluate: _Evaluator) -> _Evaluator:
     def value(batch: _Batch) -> Column:
         if number not in batch.values:
-            batch.values[number] = evaluate(batch)
-        return batch.values[number]
+            try:
+                batch.values[number] = evaluate(batch)
+            except FunctionError as error:
+                batch.values[number] = error
+        found = batch.values[number]
+        if isinstance(found, FunctionError):
+            raise found
+        return found
 
     return value
 

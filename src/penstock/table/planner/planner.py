@@ -26,7 +26,7 @@ from penstock.table.planner.planner_process import PlannerProcess
 from penstock.table.planner.preparation import launch, prepare_in_background
 from penstock.table.planner.refusals import sql_error
 from penstock.table.planner.secret_options import SecretOptions
-from penstock.table.planner.statements import ExplainDetail, check_statement
+from penstock.table.planner.statements import ExplainDetail, check_statement, only_asks
 from penstock.table.query_options import FORCE_RECOMPILE, value_of
 
 _OF_PYFLINK = "The dependency of 'flink-python' is not present"
@@ -99,7 +99,8 @@ class Planner:
         answer = self._request(sql, {"operation": "execute", "sql": sql})
         if "plan" in answer:
             return StatementResult(plan=self._read(answer["plan"], [sql]), result_table=answer.get("result"))
-        self._log.append({"operation": "execute", "sql": sql})
+        if not only_asks(sql):
+            self._log.append({"operation": "execute", "sql": sql})
         rows = tuple(tuple(row) for row in answer.get("rows", ()))
         return StatementResult(columns=tuple(answer.get("columns", ())), rows=rows)
 

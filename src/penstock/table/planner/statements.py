@@ -29,6 +29,7 @@ _REFUSED = {
 _OF_JOBS = ("SELECT", "WITH", "VALUES", "INSERT", "EXECUTE", "BEGIN")
 """First words of statements that start a job."""
 _OF_QUERIES = ("SELECT", "WITH", "VALUES", "TABLE")
+_ASKING = ("SHOW", "DESCRIBE", "DESC", "EXPLAIN")
 _MODIFIERS = ("OR", "REPLACE", "TEMPORARY", "SYSTEM")
 _EXECUTE = "EXECUTE "
 
@@ -124,6 +125,12 @@ def begins_job(sql: str) -> bool:
     """Return whether a statement, if it is valid, starts a job: a query, an insertion, or a plan that is executed."""
     words = [token.text.upper() for token in tokens(sql) if token.kind == "word"][:3]
     return words == ["COMPILE", "AND", "EXECUTE"] or any(word in _OF_JOBS for word in words[:1])
+
+
+def only_asks(sql: str) -> bool:
+    """Return whether a statement changes nothing: SHOW, DESCRIBE, EXPLAIN, and SET without an option."""
+    found = [token.text.upper() for token in tokens(sql) if token.kind != "comment" and token.text.strip(" \t\r\n;")]
+    return found[:1] == ["SET"] == found or any(word in _ASKING for word in found[:1])
 
 
 def check_query(sql: str) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import pickle
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 from tests.unit.table.planner.plan_documents import CALC, call, document, literal, ref
 
+from penstock.engine.runtime.task.context import OperatorContext
 from penstock.table.functions.errors import FunctionError
 from penstock.table.functions.registry import Context
+from penstock.table.operators.rows.row_expressions import RowExpressions
 from penstock.table.planner.compiled_plan import read_plan
 from penstock.table.planner.errors import UnsupportedPlanError
 from penstock.table.planner.expressions import Expressions, UserFunction
+from penstock.table.planner.flat_expressions import flattened
 from penstock.table.planner.nodes.row_nodes import Calc
+from penstock.table.planner.rex_nodes import AnyRexNode, RexCall
 
 A, B = ref(0, "INT"), ref(1, "INT")
 QUOTIENT = call("/", "INT", A, B)
@@ -164,3 +170,38 @@ def test_what_can_not_be_computed_is_refused(expression: dict[str, Any], message
     """A job would start, and fail at its first record."""
     with pytest.raises(UnsupportedPlanError, match=message):
         bound(expression)
+
+
+def sum_of(terms: int, innermost: dict[str, Any]) -> AnyRexNode:
+    """Return a + ... + a, as deeply nested as it has terms. A document can't be nested so deeply everywhere."""
+    (calc,) = read_plan(document({**CALC, "projection": [call("+", "INT", A, A), innermost]})).nodes.values()
+    assert isinstance(calc, Calc)
+    plus, found = calc.projection
+    assert isinstance(plus, RexCall)
+    for _ in range(terms):
+        found = structs.replace(plus, operands=(found, plus.operands[0]))
+    return found
+
+
+def test_a_sum_of_hundreds_of_columns() -> None:
+    """Calls are nested as deeply as a sum has terms: Python's stack ended at 200, while planning or in a task."""
+    made = pickle.loads(pickle.dumps(RowExpressions([sum_of(900, A), sum_of(899, A)])))
+    made.open(cast(OperatorContext, None))  # Only functions of users read it.
+    columns = made.evaluate([pa.array([1, 2, None], pa.int32())], 3, now_ms=0, watermark_ms=None)
+    assert [column.to_pylist() for column in columns] == [[901, 1802, None], [900, 1800, None]]
+    with pytest.raises(FunctionError, match="by zero"):
+        Expressions([sum_of(900, QUOTIENT)]).evaluate([pa.array([1]), pa.array([0])], Context(rows=1))
+
+
+@pytest.mark.parametrize("name", ["RAND", "?"])
+def test_parts_are_the_expressions_again(name: str) -> None:
+    """An operator would compute something else in a task than in the plan; equal parts are there once."""
+    varying = call(name, "INT") if name == "RAND" else between(point(3))
+    field = {"kind": "FIELD_ACCESS", "name": "f", "expr": ref(0, "ROW<`f` INT>")}
+    plan = document({**CALC, "projection": [varying, call("+", "INT", QUOTIENT, call("-", "INT", QUOTIENT, field)), A]})
+    (calc,) = read_plan(plan).nodes.values()
+    assert isinstance(calc, Calc)
+    flat = flattened([*calc.projection, *calc.projection])
+    assert flat.expressions() == (*calc.projection, *calc.projection)
+    assert len(flat.parts) == len({*flat.parts}) < 10
+    assert len(flattened([sum_of(500, A)]).parts) == 501

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,3 +143,25 @@ def _runs(pid: int) -> bool:
         return ") Z" not in Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_questions_are_not_repeated() -> None:
+    """A program that lists its tables each second would keep each of these statements, and hash them for each query."""
+    asked: list[str] = []
+
+    class Recorded(PlannerProcess):
+        def request(self, operation: str, **more: Any) -> Any:
+            asked.append(more.get("sql", operation))
+            return super().request(operation, **more)
+
+    process = Recorded([sys.executable, "-c", ANSWERS], timeout_s=30.0)
+    planner = Planner(process=process)
+    changes = ["CREATE TABLE t (n INT)", "SET 'a' = 'b'", "SHOWN"]
+    for sql in (*changes, "SHOW TABLES", "DESCRIBE t", "set;", " /* all */ SET", "desc t", "EXPLAIN SELECT 1"):
+        planner.execute(sql)
+    with pytest.raises(PlannerError):
+        planner.execute("end")
+    asked.clear()
+    planner.execute("SHOW VIEWS")
+    assert asked == ["open", *changes, "SHOW VIEWS"]
+    process.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import pickle
 from abc import abstractmethod
@@ -33,8 +34,11 @@ class ObjectAggregate(Aggregate):
         """Return the state of a new key."""
 
     def copied(self, state: Any) -> Any:
-        """Return a copy of a state that is changed in place, in one step: a thread may ask while it is changed."""
-        return state
+        """Return a copy that does not change with the state, made in one step: a thread may ask while it changes.
+
+        Values of rows never change.
+        """
+        return copy.copy(state)
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         """Add a row, or retract it. Return the state, which may be the same object."""
@@ -207,9 +211,6 @@ class Collect(ObjectAggregate):
 
     def create(self) -> Any:
         return {}
-
-    def copied(self, state: Any) -> Any:
-        return state.copy()
 
     def with_row(self, state: Any, values: Sequence[Any], sign: int) -> Any:
         return self._changed(state, values[0], sign)

@@ -35,7 +35,10 @@ class SessionRows(ObjectAggregate):
         for slot, start, end in zip(
             rows.runs.slots.tolist(), rows.runs.starts.tolist(), rows.runs.ends.tolist(), strict=True
         ):
-            states[slot] = [*(states[slot] or ()), *values[start : end + 1]]
+            if states[slot] is None:
+                states[slot] = []
+            # In place: a session may have many rows, of which snapshots have copies.
+            states[slot] += values[start : end + 1]
 
     def value(self, state: Any) -> Any:
         return None

@@ -13,6 +13,7 @@ from penstock.table.functions.registry import Context
 from penstock.table.logical_types import LogicalType
 from penstock.table.operators.rows.python_calls import PythonCall, open_calls
 from penstock.table.planner.expressions import Expressions
+from penstock.table.planner.flat_expressions import flattened
 from penstock.table.planner.rex_nodes import AnyRexNode, RexCall, RexInputRef
 from penstock.table.planner.rex_trees import nodes_of
 
@@ -44,7 +45,10 @@ class RowExpressions:
         self._bind()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_bound": None}
+        return {**self.__dict__, "_bound": None, "_expressions": flattened(self._expressions)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update({**state, "_expressions": state["_expressions"].expressions()})
 
     def open(self, context: OperatorContext) -> None:
         """Bind the functions, and open those of the user. Called in the task, since only names of others travel."""
