@@ -127,6 +127,8 @@ class JobRegistry:
         if not reference.strip():
             # All ids start with the empty text: an unset variable of a script would cancel the only running job.
             raise JobError("name a job by its id, a prefix of its id, or its name; got an empty text")
+        # Those that start first: one that begins to run meanwhile would be in neither list.
+        all_starting = self.starting()
         jobs, gone = self._looked_at()
         matching = _matching(reference, jobs)
         if len(matching) == 1:
@@ -135,7 +137,7 @@ class JobRegistry:
         running = "\n".join(f"  {job.job_id}  {on_one_line(job.name)}" for job in matching or jobs)
         if matching:
             raise JobError(f"'{named}' matches several jobs; name one by its id:\n{running}")
-        if starting := _matching(reference, self.starting()):
+        if starting := _matching(reference, all_starting):
             raise JobNotRunningError(
                 f"the job '{on_one_line(starting[0].name)}' is starting and accepts no commands yet: retry when "
                 "penstock list shows it as running. To end it now: Ctrl-C where it was started, or "

@@ -209,6 +209,27 @@ def test_a_job_that_starts_is_known_and_takes_no_commands(registry: JobRegistry)
     assert registry.starting() == [] and registry.find("flights").job_id == "a" * 32
 
 
+def test_a_job_that_begins_to_run_while_it_is_looked_for_is_found(tmp_path: Path) -> None:
+    """A command would say that no such job runs, at the moment when it begins to accept commands."""
+
+    class Begins(JobRegistry):
+        """Runs its job after the first look at its files."""
+
+        def starting(self) -> list[StartingJob]:
+            found = super().starting()
+            self.add(job("a" * 32, "flights"))
+            return found
+
+        def _looked_at(self, forgets: bool = True) -> tuple[list[RunningJob], list[RunningJob]]:
+            found = super()._looked_at(forgets)
+            self.add(job("a" * 32, "flights"))
+            return found
+
+    registry = Begins({"XDG_CACHE_HOME": str(tmp_path)})
+    registry.add_starting(StartingJob("a" * 32, "flights", os.getpid(), 5))
+    assert registry.find("flights").job_id == "a" * 32
+
+
 def test_a_job_that_could_not_start_is_forgotten(registry: JobRegistry, tmp_path: Path) -> None:
     """It would be said to start for ever."""
     registry.add_starting(StartingJob("a" * 32, "flights", os.getpid(), 5))
