@@ -37,5 +37,8 @@ def with_near_names(message: str, names: Mapping[str, Names]) -> str:
     near = difflib.get_close_matches(unknown.lower(), by_lower, n=3, cutoff=_LIKENESS)
     if not near:
         return message
+    # A function that exists, in any case, has other arguments; a column that exists is one of another table.
+    if near[0] == unknown.lower() and (found[0] == FUNCTION or by_lower[near[0]] == unknown):
+        return message
     meant = " or ".join(repr(by_lower[one]) for one in near)
     return "\n".join([_PLACE.sub(f"; did you mean {meant}?", first, count=1), *others])

@@ -26,6 +26,8 @@ NAMES = {
         ("Column 'prise' not found in table 'o' (line 3, column 4)", "'o'; did you mean 'prize' or 'price'? (line 3"),
         ("No match found for function signature UPER(<ROW(INT)>)", "(<ROW(INT)>); did you mean 'UPPER'?"),
         ("No match found for function signature uper(<INT>)", "; did you mean 'upper'?"),
+        ("No match found for function signature Upper()\nSupported", "signature Upper()\nSupported"),
+        ("Column 'price' not found in table 'o' (line 3, column 4)", "'price' not found in table 'o' (line 3"),
     ],
 )
 def test_an_unknown_name_tells_what_it_may_mean(message: str, told: str) -> None:
