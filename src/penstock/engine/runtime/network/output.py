@@ -67,6 +67,7 @@ class RowGathering:
         records_max = sender.records_max
         for accumulator in self._accumulators:
             count = len(accumulator.values)
+            # Nearly all channels have the edge's size: a call for each of them would cost a chunk of few rows much.
             if count >= records_max or (accumulator.part < 1.0 and count >= sender.records_of(accumulator)):
                 self._send_full(accumulator)
         if self._sender.sorts_rows:

@@ -14,6 +14,7 @@ import pyarrow
 from penstock.common.errors import ProgramError
 from penstock.engine.runtime.columns.chunk import Columns, joined
 from penstock.engine.state.arrays.row_keys import Integers
+from penstock.table.operators.changelog import kinds_of
 from penstock.table.operators.keyed.durable_rows import DurableRows
 from penstock.table.operators.keyed.numbers_by_time import NumbersByTime
 from penstock.table.operators.keyed.table_keys import keys_of_batch
@@ -96,9 +97,8 @@ class WaitingRows:
     def _put_in_order(self, rows: Columns) -> None:
         assert rows.timestamps is not None
         first = self._rows.used
-        kinds = numpy.zeros(len(rows), numpy.int64) if rows.kinds is None else rows.kinds.astype(numpy.int64)
         slots = self._rows.keys.slots_of(keys_of_batch(rows.batch, self._keys))
-        self._rows.append(slots, rows.batch, kinds, 0)
+        self._rows.append(slots, rows.batch, kinds_of(rows).astype(numpy.int64), 0)
         self._by_time.add(rows.timestamps, numpy.arange(first, self._rows.used))
 
     def _read(self) -> None:
